@@ -1,0 +1,56 @@
+"""What an engine wants done. A driver carries the commands out in order.
+
+A policy's intents become commands only after the engine has checked them. `PlaceGang` and `RefuseJob` are decisions: each has an
+id and is answered by exactly one `OutcomeReported`. The others tell the driver what it may pass on.
+"""
+
+import msgspec
+
+from yarn_gpu_sched.model.assignment import Assignment, Level
+
+
+class Command(msgspec.Struct, frozen=True, gc=False, tag=True, kw_only=True):
+    """Something that a driver must do."""
+
+
+class PlaceGang(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """Commit all of these containers or none. What they hold counts as in use from here on."""
+
+    decision_id: int
+    job_id: str
+    attempt: int
+    assignments: tuple[Assignment, ...]
+    level: Level
+
+
+class RefuseJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """End the job: it can never run. ``diagnostics`` is shown to its submitter."""
+
+    decision_id: int
+    job_id: str
+    diagnostics: str
+
+
+class Bind(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """A container is live on a server with GPUs: these are its GPUs (none for a container without)."""
+
+    container_id: str
+    job_id: str
+    server_id: str
+    gpu_indices: tuple[int, ...]
+
+
+class Unbind(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """A container is gone: what was made known for it may be removed."""
+
+    container_id: str
+    server_id: str
+
+
+class JobTouched(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """Something that a view of the job shows may have changed; at most once an event and job."""
+
+    job_id: str
+
+
+AnyCommand = PlaceGang | RefuseJob | Bind | Unbind | JobTouched

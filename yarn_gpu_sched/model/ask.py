@@ -1,0 +1,22 @@
+"""Pending container requests of a job."""
+
+import msgspec
+
+from yarn_gpu_sched.model.resource import Resource
+
+
+class RequestKey(msgspec.Struct, frozen=True, gc=False, order=True):
+    """What tells one ask of a job from another (Hadoop: ``SchedulerRequestKey``)."""
+
+    priority: int = 0
+    allocation_request_id: int = 0
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """``count`` containers still wanted, each of ``resource``. Absolute, never a delta."""
+
+    key: RequestKey
+    count: int
+    resource: Resource
+    application_master: bool = False
+    partition: str = ""

@@ -1,0 +1,40 @@
+"""A YARN application, or a job of an integrator."""
+
+import enum
+
+import msgspec
+
+
+class JobState(enum.Enum):
+    """Where a job stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class JobEnd(enum.Enum):
+    """How a job ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    """What the resource manager says of a job.
+
+    ``submit_time_s`` is by the resource manager's clock and only orders jobs, ties by ``job_id``. ``attempt`` is 0 before the
+    first. ``active`` is false until the resource manager lets the job ask for containers.
+    """
+
+    job_id: str
+    vc: str
+    user: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    submit_time_s: float = 0.0
+    attempt: int = 1
+    active: bool = True
+    recovered: bool = False
+    unmanaged: bool = False

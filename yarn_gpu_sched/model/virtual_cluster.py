@@ -1,0 +1,12 @@
+"""A tenant with a GPU quota: one YARN leaf queue."""
+
+import msgspec
+
+
+class VirtualCluster(msgspec.Struct, frozen=True, gc=False):
+    """A leaf queue. ``None``: no quota or no limit was configured in GPUs."""
+
+    path: str
+    quota_gpus: int | None = None
+    maximum_gpus: int | None = None
+    running: bool = True
