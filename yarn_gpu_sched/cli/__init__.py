@@ -1,0 +1,1 @@
+"""`ygs`, the one command line."""

@@ -1,0 +1,1 @@
+"""A real Hadoop cluster of local processes, for demo, tests and trial."""

@@ -1,0 +1,1 @@
+"""Events, commands and `Engine`, the one place where scheduling state changes."""

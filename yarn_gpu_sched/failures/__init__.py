@@ -1,0 +1,1 @@
+"""Classification of failures and rules for retries."""

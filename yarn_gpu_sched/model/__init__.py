@@ -1,0 +1,1 @@
+"""Value types, the cluster state with its transactions, and `audit()`."""

@@ -1,0 +1,1 @@
+"""The free-GPU index and the search for gangs over it."""

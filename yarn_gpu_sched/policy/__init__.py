@@ -1,0 +1,1 @@
+"""Who goes next: a policy reads a view and returns intents, it never changes state."""

@@ -1,0 +1,1 @@
+"""Generated stubs and the conversion between protobuf and the model."""

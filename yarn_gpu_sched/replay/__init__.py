@@ -1,0 +1,1 @@
+"""Trace replay on a simulated clock, with the engine as it is."""

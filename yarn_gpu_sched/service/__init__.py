@@ -1,0 +1,1 @@
+"""The scheduling service: gRPC servicers, settings and metrics around one engine."""
