@@ -1,0 +1,111 @@
+"""What a cluster should look like: the servers, the scheduler, and what differs from `hadoop_conf/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from yarn_gpu_sched.embedded.errors import ClusterError
+from yarn_gpu_sched.embedded.fetch import DEFAULT_HADOOP
+
+_CAPACITY = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity"
+GANG_SCHEDULER = f"{_CAPACITY}.GangCapacityScheduler"
+STOCK_SCHEDULER = f"{_CAPACITY}.CapacityScheduler"
+
+SERVERS_MAX = 64  # each is a JVM of its own
+RACKS_MAX = 26
+GPUS_MAX = 64
+ROLES = ("rm", "nm", "nn", "dn", "client")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One simulated server: a NodeManager with a name, an address and a rack of its own."""
+
+    name: str
+    address: str
+    rack: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """A cluster to bring up. All fields have defaults; a wrong value raises ClusterError.
+
+    hadoop           version, one of `known_versions()`
+    servers          (count, GPUs each), one pair for each kind of server; see `parse_servers`
+    racks            the GPU servers are dealt to `/rack-a`, `/rack-b`, … in runs of equal length
+    cpu_servers      servers without GPUs besides, dealt to the racks in turn
+    memory_mb        of each server, simulated: more than the machine has is fine
+    vcores           of each server, simulated
+    service_address  `host:port` of the scheduling service, written as `ygs.service-address`; None leaves the default
+    binding_dir      folder from which containers learn their GPUs; None: no binding, containers see what they please
+    scheduler_class  of the ResourceManager; STOCK_SCHEDULER needs neither shim nor service
+    extra_classpath  jars or folders before Hadoop's own on the ResourceManager's class path. When the scheduler is
+                     GANG_SCHEDULER and this is empty, the shim's jar is looked for (`shim_jar`)
+    settings         Hadoop's configuration keys over those of `hadoop_conf/`; the key's prefix says in which file
+    hdfs             False: no NameNode and DataNode, a folder of this machine is the file system; up in half the time
+    jvm_flags        for "rm", "nm", "nn", "dn" or "client": flags after the default ones, so that they win
+    """
+
+    hadoop: str = DEFAULT_HADOOP
+    servers: tuple[tuple[int, int], ...] = ((4, 4),)
+    racks: int = 2
+    cpu_servers: int = 0
+    memory_mb: int = 65_536
+    vcores: int = 32
+    service_address: str | None = None
+    binding_dir: Path | None = None
+    scheduler_class: str = GANG_SCHEDULER
+    extra_classpath: tuple[Path, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    hdfs: bool = True
+    jvm_flags: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        """Refuse what no cluster can be made of."""
+        count = sum(servers for servers, _ in self.servers) + self.cpu_servers
+        _check(1 <= count <= SERVERS_MAX, "servers", count, f"1 to {SERVERS_MAX} in all")
+        for servers, gpus in self.servers:
+            _check(servers >= 1, "servers", servers, "at least 1 of each kind")
+            _check(0 <= gpus <= GPUS_MAX, "GPUs of a server", gpus, f"0 to {GPUS_MAX}")
+        _check(self.cpu_servers >= 0, "cpu_servers", self.cpu_servers, "0 or more")
+        _check(1 <= self.racks <= RACKS_MAX, "racks", self.racks, f"1 to {RACKS_MAX}")
+        _check(64 <= self.memory_mb < 2**31, "memory_mb", self.memory_mb, "64 or more, in MiB")
+        _check(1 <= self.vcores < 2**31, "vcores", self.vcores, "1 or more")
+        unknown = sorted(self.jvm_flags.keys() - set(ROLES))
+        _check(not unknown, "jvm_flags", ", ".join(unknown), f"keys out of {', '.join(ROLES)}")
+
+    def server_list(self) -> tuple[Server, ...]:
+        """Return the servers in the order of their addresses, GPU servers first."""
+        gpus = [gpus for count, gpus in self.servers for _ in range(count)]
+        run = -(-len(gpus) // self.racks)
+        placed = [(n // run, f"gpu-{_letter(n // run)}{n % run + 1}", g) for n, g in enumerate(gpus)]
+        placed += [(n % self.racks, f"cpu-{n + 1}", 0) for n in range(self.cpu_servers)]
+        return tuple(
+            Server(name, f"127.0.1.{number}", f"/rack-{_letter(rack)}", gpus)
+            for number, (rack, name, gpus) in enumerate(placed, start=1)
+        )
+
+
+def parse_servers(text: str) -> tuple[tuple[int, int], ...]:
+    """Read `4x4` (4 servers of 4 GPUs) or `2x8,2x4` (and so on) into the `servers` of a ClusterSpec.
+
+    Raises ClusterError if the text is neither.
+    """
+    kinds = [re.fullmatch(r"(\d{1,3})[xX](\d{1,3})", kind.strip()) for kind in text.split(",")]
+    if not all(kinds):
+        raise ClusterError(f"servers {text!r} should be COUNTxGPUS, such as 4x4, or several of them, such as 2x8,2x4")
+    return tuple((int(kind[1]), int(kind[2])) for kind in kinds if kind)
+
+
+def _check(right: bool, name: str, value: object, expected: str) -> None:  # noqa: FBT001 - a condition, no flag
+    if not right:
+        raise ClusterError(f"{name} {value} should be {expected}")
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number)
