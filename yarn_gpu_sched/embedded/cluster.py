@@ -249,7 +249,7 @@ class EmbeddedCluster:
         rm_web = self._record().ports["rm_web"]
         while (running := readiness.running_servers(rm_web)) != expected:
             if time.monotonic() > deadline_s:
-                raise ClusterError(f"{running} servers RUNNING after {wait_s} s, expected {expected}")
+                raise ClusterError(f"{running or 0} servers RUNNING after {wait_s} s, expected {expected}")
             time.sleep(_POLL_S)
 
     # Within

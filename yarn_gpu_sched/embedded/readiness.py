@@ -38,12 +38,12 @@ def nodes(rm_web: int) -> list[dict[str, Any]]:
     return list(found.get("node", []))
 
 
-def running_servers(rm_web: int) -> int:
-    """Return how many servers the ResourceManager counts as RUNNING; 0 while it does not answer."""
+def running_servers(rm_web: int) -> int | None:
+    """Return how many servers the ResourceManager counts as RUNNING; None while it does not answer."""
     try:
-        return sum(node["state"] == "RUNNING" for node in nodes(rm_web))
+        return sum(1 for node in nodes(rm_web) if node["state"] == "RUNNING")
     except ClusterError:
-        return 0
+        return None
 
 
 def hdfs_writable(nn_web: int) -> bool:

@@ -36,7 +36,8 @@ class ClusterSpec:
     """A cluster to bring up. All fields have defaults; a wrong value raises ClusterError.
 
     hadoop           version, one of `known_versions()`
-    servers          (count, GPUs each), one pair for each kind of server; see `parse_servers`
+    servers          (count, GPUs each), one pair for each kind of server; see `parse_servers`. None at all: a
+                     ResourceManager alone, whose servers are simulated by somebody else
     racks            the GPU servers are dealt to `/rack-a`, `/rack-b`, … in runs of equal length
     cpu_servers      servers without GPUs besides, dealt to the racks in turn
     memory_mb        of each server, simulated: more than the machine has is fine
@@ -68,7 +69,7 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         """Refuse what no cluster can be made of."""
         count = sum(servers for servers, _ in self.servers) + self.cpu_servers
-        _check(1 <= count <= SERVERS_MAX, "servers", count, f"1 to {SERVERS_MAX} in all")
+        _check(0 <= count <= SERVERS_MAX, "servers", count, f"0 to {SERVERS_MAX} in all")
         for servers, gpus in self.servers:
             _check(servers >= 1, "servers", servers, "at least 1 of each kind")
             _check(0 <= gpus <= GPUS_MAX, "GPUs of a server", gpus, f"0 to {GPUS_MAX}")

@@ -66,11 +66,11 @@ class Startup:
         Raises ClusterError with the end of the log if a daemon ends, or after `wait_s` seconds.
         """
         ports, expected = self.record.ports, len(self.record.spec.server_list())
-        deadline_s, told = time.monotonic() + wait_s, -1
+        deadline_s, told = time.monotonic() + wait_s, None
         while True:
             self._refuse_ended()
             running = readiness.running_servers(ports["rm_web"])
-            if running != told:
+            if running is not None and running != told:
                 self.progress(f"{running} of {expected} servers are up")
                 told = running
             writable = not self.record.spec.hdfs or readiness.hdfs_writable(ports["nn_web"])
@@ -79,7 +79,7 @@ class Startup:
             if time.monotonic() > deadline_s:
                 hdfs = "" if writable else ", HDFS is not writable"
                 raise ClusterError(
-                    f"after {wait_s:.0f} s {running} of {expected} servers are up{hdfs}; see {self.layout / 'logs'}"
+                    f"after {wait_s:.0f} s {running or 0} of {expected} servers are up{hdfs}; see {self.layout / 'logs'}"
                 )
             time.sleep(_POLL_S)
 
