@@ -1,0 +1,110 @@
+# Everything a checkout needs, each target doing first what it needs itself. `make help` lists them.
+# Settings: PYTHON (an interpreter >= 3.11), JAVA_HOME (a JDK 17), YGS_CACHE (where the Hadoop jars go),
+# YGS_APT=0 (install nothing with apt-get), PYTEST_ARGS, HADOOP.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+MADE := .make
+HADOOP ?= 3.4.2
+SHIM_JAR := rm-shim/target/ygs-rm-shim.jar
+PYTEST_ARGS ?=
+SOAK_ROUNDS ?= 10
+BUF := proto/node_modules/.bin/buf
+# Only folders that exist: mypy refuses a name that is not there.
+CHECKED := $(wildcard yarn_gpu_sched tests tools benchmarks rm-shim/gate.py)
+SHIM_SOURCES := $(shell find rm-shim/src proto/yarn_gpu_sched -type f 2>/dev/null) $(wildcard rm-shim/pom.xml)
+
+# JAVA_HOME is looked up only by what needs it.
+WITH_JDK = export JAVA_HOME="$$(tools/java_home.sh)"; export PATH="$$JAVA_HOME/bin:$$PATH"
+
+.PHONY: help setup demo test lint bench soak cleanroom stubs lock hadoop shim proto-image check-ignores clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+setup: $(MADE)/venv hadoop shim ## Make the environment, fetch the Hadoop jars, build the shim
+
+demo: setup ## Show the joint on a real cluster of local processes
+	@$(WITH_JDK); $(BIN)/ygs demo
+
+test: setup $(if $(shell command -v npm),$(BUF)) ## Run every test
+	@$(WITH_JDK); $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar
+	@step() { echo "==> $$1"; shift; "$$@"; }
+	step "ruff check" $(BIN)/ruff check --quiet .
+	step "ruff format" $(BIN)/ruff format --quiet --check .
+	step "mypy" $(BIN)/mypy $(CHECKED)
+	step "import layers" $(BIN)/lint-imports --no-logo
+	step "buf lint" $(BUF) lint proto
+	step "buf breaking" $(BUF) breaking proto --against proto/image.binpb
+	step "stubs as generated" $(BIN)/python tools/stubs.py --check
+	step "jar holds only what it may" $(BIN)/python rm-shim/gate.py
+	step "ignores have reasons" $(BIN)/python tools/ignores.py
+
+bench: setup ## Measure; figures and limits as JSON under build/bench/
+	@$(WITH_JDK); mkdir -p build/bench; $(BIN)/python -m benchmarks --out build/bench
+
+soak: setup ## Repeat the tests on real processes SOAK_ROUNDS times, stop at the first failure
+	@$(WITH_JDK)
+	for round in $$(seq 1 $(SOAK_ROUNDS)); do
+	    echo "==> round $$round of $(SOAK_ROUNDS)"
+	    $(BIN)/python -m pytest -q -x -m real $(PYTEST_ARGS)
+	done
+
+cleanroom: ## Demo and tests in a fresh clone inside an empty Debian 12 root
+	@tools/cleanroom.sh
+
+stubs: $(MADE)/venv ## Generate the protocol's Python stubs
+	@$(BIN)/python tools/stubs.py
+
+proto-image: $(MADE)/venv $(BUF) ## Refresh the image that `buf breaking` compares with
+	@$(BIN)/python tools/proto_image.py
+
+lock: $(MADE)/venv ## Pin the dependencies of setup.cfg again, with hashes
+	@tools/lock.sh
+
+hadoop: $(MADE)/venv $(MADE)/java
+	@$(WITH_JDK); $(BIN)/python -m yarn_gpu_sched.embedded.fetch $(HADOOP)
+
+shim: $(SHIM_JAR)
+
+check-ignores: $(MADE)/venv
+	@$(BIN)/python tools/ignores.py
+
+clean: ## Remove what make made here; the cache of jars stays
+	@rm -rf $(VENV) $(MADE) build rm-shim/target proto/node_modules
+
+$(MADE)/python: tools/prerequisites.sh tools/python.sh
+	@mkdir -p $(MADE)
+	tools/prerequisites.sh venv
+	touch $@
+
+$(MADE)/java: tools/prerequisites.sh tools/java_home.sh
+	@mkdir -p $(MADE)
+	tools/prerequisites.sh jdk maven
+	touch $@
+
+$(MADE)/venv: requirements/dev.lock setup.cfg pyproject.toml | $(MADE)/python
+	@echo "==> environment in $(VENV)"
+	[ -x $(BIN)/python ] || "$$(tools/python.sh)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(SHIM_JAR): $(SHIM_SOURCES) | $(MADE)/java
+	@echo "==> the shim's jar"
+	$(WITH_JDK); flock $(MADE)/shim.lock mvn -q -B -f rm-shim/pom.xml package
+	touch $@
+
+$(BUF): proto/package-lock.json proto/package.json
+	@echo "==> buf, which checks the protocol"
+	tools/prerequisites.sh npm
+	(cd proto && npm ci --silent --no-progress)
+	touch $@

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Make sure that the named system tools are there: prerequisites.sh NEED...   (needs: venv jdk maven npm)
+# Installs what is missing where that is possible (root on Debian, and YGS_APT is not 0), else says in one sentence
+# what to install.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+has_venv() { "$("$here/python.sh" 2>/dev/null || echo false)" -c 'import ensurepip, venv' 2>/dev/null; }
+has_jdk() { "$here/java_home.sh" >/dev/null 2>&1; }
+has_maven() { command -v mvn >/dev/null; }
+has_npm() { command -v npm >/dev/null; }
+
+package_of() {
+    case $1 in
+        venv) echo python3-venv ;;
+        jdk) echo openjdk-17-jdk-headless ;;
+        maven) echo maven ;;
+        npm) echo npm ;;
+        *) echo "prerequisites.sh: unknown need \"$1\"; known are venv, jdk, maven, npm" >&2; exit 2 ;;
+    esac
+}
+
+missing() {
+    local need package
+    for need in "$@"; do
+        package=$(package_of "$need")
+        "has_$need" || printf '%s ' "$package"
+    done
+}
+
+may_install() { [ "$(id -u)" = 0 ] && [ "${YGS_APT:-1}" != 0 ] && command -v apt-get >/dev/null; }
+
+packages=$(missing "$@")
+[ -n "$packages" ] || exit 0
+if ! may_install; then
+    echo "Please install what is missing, then try again: apt-get install ${packages% }" \
+        "(Python 3.11 or newer with venv, JDK 17, Maven, npm; set JAVA_HOME if the JDK stands elsewhere)." >&2
+    exit 1
+fi
+echo "==> installing ${packages% } with apt-get"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086 # a list of package names
+if ! { apt-get update -q && apt-get install -q -y --no-install-recommends $packages; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "apt-get could not install ${packages% }; please install them, then try again." >&2
+    exit 1
+fi
+left=$(missing "$@")
+[ -z "$left" ] || { echo "still missing after installation: $left" >&2; exit 1; }
