@@ -1,0 +1,129 @@
+"""Reading jobs and the cluster from the scheduling service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import grpc
+
+from yarn_gpu_sched.client.channel import DEFAULT_TARGET, open_channel
+from yarn_gpu_sched.client.errors import DeadlineError, from_rpc
+from yarn_gpu_sched.client.repeat import repeat_read
+from yarn_gpu_sched.protocol.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    job_pb2,
+    jobs_pb2,
+    jobs_pb2_grpc,
+    virtual_cluster_pb2,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+PAGE_SIZE = 500
+PAGES_MAX = 100_000
+
+
+class Client:
+    """Reads jobs, servers and virtual clusters. Safe to share between threads.
+
+    ``target`` is host:port. ``timeout_s`` bounds every call together with its repetitions;
+    ``attempts_max`` bounds these. Every method raises a `ServiceError` of
+    `yarn_gpu_sched.client.errors`. Answers are the protocol's own messages.
+    """
+
+    def __init__(self, target: str = DEFAULT_TARGET, *, timeout_s: float = 10.0, attempts_max: int = 4) -> None:
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s {timeout_s} must be above 0")
+        if attempts_max < 1:
+            raise ValueError(f"attempts_max {attempts_max} must be at least 1")
+        self.target = target
+        self._timeout_s = timeout_s
+        self._attempts_max = attempts_max
+        self._channel = open_channel(target)
+        self._jobs = jobs_pb2_grpc.JobsServiceStub(self._channel)
+        self._cluster = cluster_pb2_grpc.ClusterServiceStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back. Calls under way end as cancelled."""
+        self._channel.close()
+
+    def jobs(
+        self, *, state: job_pb2.JobState.ValueType = job_pb2.JOB_STATE_UNSPECIFIED, vc: str = ""
+    ) -> Iterator[job_pb2.JobView]:
+        """Yield jobs in order of submission, without containers, page by page as they are read.
+
+        ``state`` and ``vc`` (queue path) filter; unset means any.
+        """
+        request = jobs_pb2.ListJobsRequest(state=state, virtual_cluster=vc, page_size=PAGE_SIZE)
+        for _ in range(PAGES_MAX):
+            answer = self._read(self._jobs.ListJobs, request)
+            yield from answer.jobs
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    def job(self, job_id: str) -> job_pb2.JobView:
+        """Return one job with its containers; `NotFoundError` if the service knows none."""
+        return self._read(self._jobs.GetJob, jobs_pb2.GetJobRequest(job_id=job_id)).job
+
+    def why(self, job_id: str) -> jobs_pb2.GetWaitingReasonResponse:
+        """Return the job's state and why it waits (absent: for nothing); `NotFoundError`."""
+        request = jobs_pb2.GetWaitingReasonRequest(job_id=job_id)
+        return self._read(self._jobs.GetWaitingReason, request)
+
+    def watch(self, job_id: str = "", *, vc: str = "", for_s: float = 3600.0) -> Iterator[job_pb2.JobView]:
+        """Yield each matching job now and again whenever it changes, for ``for_s`` seconds.
+
+        Ends quietly after that time. It is not repeated by itself when the service goes away
+        (`UnavailableError`): watch again, all matching jobs come anew.
+        """
+        call = self._jobs.WatchJobs(jobs_pb2.WatchJobsRequest(job_id=job_id, virtual_cluster=vc), timeout=for_s)
+        try:
+            for answer in call:
+                yield answer.job
+        except grpc.RpcError as error:
+            typed = from_rpc(error)
+            if isinstance(typed, DeadlineError):
+                return
+            raise typed from error
+        finally:
+            call.cancel()
+
+    def servers(self) -> Iterator[cluster_pb2.ServerView]:
+        """Yield servers in order of their ids, page by page as they are read."""
+        request = cluster_pb2.ListServersRequest(page_size=PAGE_SIZE)
+        for _ in range(PAGES_MAX):
+            answer = self._read(self._cluster.ListServers, request)
+            yield from answer.servers
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    def virtual_clusters(self) -> Iterator[virtual_cluster_pb2.VirtualClusterUse]:
+        """Yield virtual clusters with their use in order of their paths."""
+        request = cluster_pb2.ListVirtualClustersRequest(page_size=PAGE_SIZE)
+        for _ in range(PAGES_MAX):
+            answer = self._read(self._cluster.ListVirtualClusters, request)
+            yield from answer.virtual_clusters
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    def cluster(self) -> cluster_pb2.GetClusterResponse:
+        """Return totals and the state of the link to the resource manager."""
+        return self._read(self._cluster.GetCluster, cluster_pb2.GetClusterRequest())
+
+    def _read(self, method: grpc.UnaryUnaryMultiCallable[Request, Answer], request: Request) -> Answer:
+        call: Callable[[float], Answer] = lambda left_s: method(request, timeout=left_s)  # noqa: E731 - typed here
+        return repeat_read(call, timeout_s=self._timeout_s, attempts_max=self._attempts_max)

@@ -1,0 +1,122 @@
+"""Committing a gang in memory: all of it is checked first, then all of it is done, or none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from yarn_gpu_sched.client.fake.world import World, ask_key
+from yarn_gpu_sched.protocol.v1 import ask_pb2, container_pb2, decision_pb2, server_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from yarn_gpu_sched.client.fake.world import AskKey
+
+
+class RefusedError(Exception):
+    """The decision cannot be committed: the outcome's code and one sentence."""
+
+    def __init__(self, code: decision_pb2.OutcomeCode.ValueType, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+def commit(world: World, gang: decision_pb2.PlaceGang, id_prefix: str) -> list[str]:
+    """Commit the gang and return its container ids in order; `RefusedError` leaves all as it was."""
+    check(world, gang)
+    made = [_container(world, gang, assignment, id_prefix) for assignment in gang.assignments]
+    for container in made:
+        world.containers[container.container_id] = container
+    _answer_asks(world, gang)
+    return [container.container_id for container in made]
+
+
+def check(world: World, gang: decision_pb2.PlaceGang) -> None:
+    """Raise `RefusedError` for the first thing that stands in the gang's way; change nothing."""
+    known = world.jobs.get(gang.job_id)
+    if known is None or known.job.attempt != gang.attempt:
+        detail = f"job {gang.job_id} has no current attempt {gang.attempt}"
+        raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ATTEMPT, detail)
+    if not gang.assignments:
+        raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, "assignments is empty")
+    _check_asks(known.asks, gang.assignments)
+    on_server: dict[str, list[decision_pb2.Assignment]] = defaultdict(list)
+    for assignment in gang.assignments:
+        on_server[assignment.server_id].append(assignment)
+    for server_id, assignments in on_server.items():
+        _check_server(world, server_id, assignments)
+
+
+def _check_asks(asks: dict[AskKey, ask_pb2.Ask], assignments: Sequence[decision_pb2.Assignment]) -> None:
+    for key, count in Counter(ask_key(assignment.key) for assignment in assignments).items():
+        ask = asks.get(key)
+        if ask is None or ask.count < count:
+            detail = f"key {key}: {count} assigned, {ask.count if ask else 0} asked"
+            raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ASK, detail)
+    for assignment in assignments:
+        if asks[ask_key(assignment.key)].resource != assignment.resource:
+            detail = f"key {ask_key(assignment.key)}: the assigned resource is not the asked one"
+            raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ASK, detail)
+
+
+def _check_server(world: World, server_id: str, assignments: Sequence[decision_pb2.Assignment]) -> None:
+    server = world.servers.get(server_id)
+    if server is None or server.state != server_pb2.SERVER_STATE_RUNNING:
+        detail = f"server {server_id} is not there or takes no containers"
+        raise RefusedError(decision_pb2.OUTCOME_CODE_SERVER_GONE, detail)
+    used = world.used(server_id)
+    for kind in ("memory_mb", "vcores", "gpus"):
+        wanted = sum(getattr(a.resource, kind) for a in assignments)
+        free = getattr(server.capacity, kind) - getattr(used, kind)
+        if wanted > free:
+            detail = f"server {server_id}: {kind} {wanted} assigned, {free} free"
+            raise RefusedError(decision_pb2.OUTCOME_CODE_NO_FIT, detail)
+    for problem in _index_problems(world, server, assignments):
+        raise RefusedError(decision_pb2.OUTCOME_CODE_NO_FIT, f"server {server_id}: {problem}")
+
+
+def _index_problems(
+    world: World, server: server_pb2.Server, assignments: Sequence[decision_pb2.Assignment]
+) -> Iterator[str]:
+    held = world.held_gpus(server.server_id)
+    for assignment in assignments:
+        indices = list(assignment.gpu_indices)
+        if len(indices) != assignment.resource.gpus:
+            yield f"{len(indices)} GPU indices for {assignment.resource.gpus} GPUs"
+        for index in indices:
+            if index >= server.capacity.gpus:
+                yield f"GPU {index} does not exist, the last is {server.capacity.gpus - 1}"
+            if index in held:
+                yield f"GPU {index} is held already"
+            held.add(index)
+
+
+def _container(
+    world: World,
+    gang: decision_pb2.PlaceGang,
+    assignment: decision_pb2.Assignment,
+    id_prefix: str,
+) -> container_pb2.Container:
+    world.containers_made += 1
+    ask = world.jobs[gang.job_id].asks[ask_key(assignment.key)]
+    return container_pb2.Container(
+        container_id=f"{id_prefix}_{world.containers_made:06d}",
+        job_id=gang.job_id,
+        attempt=gang.attempt,
+        server_id=assignment.server_id,
+        resource=assignment.resource,
+        gpu_indices=assignment.gpu_indices,
+        application_master=ask.application_master,
+        key=assignment.key,
+    )
+
+
+def _answer_asks(world: World, gang: decision_pb2.PlaceGang) -> None:
+    asks = world.jobs[gang.job_id].asks
+    for assignment in gang.assignments:
+        key = ask_key(assignment.key)
+        asks[key].count -= 1
+        if not asks[key].count:
+            del asks[key]

@@ -1,0 +1,111 @@
+"""What the in-memory resource manager knows: servers, jobs, asks, containers, and who holds what.
+
+No threads and no network: `FakeResourceManager` serializes all access. Every method that changes
+something returns the protocol's changes in the order in which they must be sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from yarn_gpu_sched.protocol.v1 import (
+    ask_pb2,
+    container_pb2,
+    job_pb2,
+    link_pb2,
+    resource_pb2,
+    server_pb2,
+    virtual_cluster_pb2,
+)
+
+AskKey = tuple[int, int]
+
+
+@dataclass
+class KnownJob:
+    """A job that has not ended, and its current attempt's asks by (priority, request id)."""
+
+    job: job_pb2.Job
+    asks: dict[AskKey, ask_pb2.Ask] = field(default_factory=dict)
+
+    def asks_change(self) -> link_pb2.Change:
+        """Return all asks of the attempt as they are now."""
+        asks = [self.asks[key] for key in sorted(self.asks)]
+        return link_pb2.Change(asks=ask_pb2.JobAsks(job_id=self.job.job_id, attempt=self.job.attempt, asks=asks))
+
+
+@dataclass
+class World:
+    """Everything by its id. ``ended`` keeps each ended job's last word."""
+
+    servers: dict[str, server_pb2.Server] = field(default_factory=dict)
+    virtual_clusters: dict[str, virtual_cluster_pb2.VirtualCluster] = field(default_factory=dict)
+    jobs: dict[str, KnownJob] = field(default_factory=dict)
+    containers: dict[str, container_pb2.Container] = field(default_factory=dict)
+    ended: dict[str, job_pb2.JobEnded] = field(default_factory=dict)
+    containers_made: int = 0
+
+    def snapshot(self) -> list[link_pb2.Change]:
+        """Return the whole state as changes, each thing after what it refers to."""
+        jobs = list(self.jobs.values())
+        return [
+            *(link_pb2.Change(virtual_cluster=vc) for vc in self.virtual_clusters.values()),
+            *(link_pb2.Change(server=server) for server in self.servers.values()),
+            *(link_pb2.Change(job=known.job) for known in jobs),
+            *(link_pb2.Change(container=container) for container in self.containers.values()),
+            *(known.asks_change() for known in jobs if known.asks),
+        ]
+
+    def used(self, server_id: str) -> resource_pb2.Resource:
+        """Return what live containers hold on a server."""
+        held = [c.resource for c in self.containers.values() if c.server_id == server_id]
+        return resource_pb2.Resource(
+            memory_mb=sum(r.memory_mb for r in held),
+            vcores=sum(r.vcores for r in held),
+            gpus=sum(r.gpus for r in held),
+        )
+
+    def held_gpus(self, server_id: str) -> set[int]:
+        """Return the GPU indices that live containers hold on a server."""
+        on_server = (c for c in self.containers.values() if c.server_id == server_id)
+        return {index for container in on_server for index in container.gpu_indices}
+
+    def of_job(self, job_id: str) -> list[container_pb2.Container]:
+        """Return a job's live containers in order of their commits."""
+        return [c for c in self.containers.values() if c.job_id == job_id]
+
+    def remove_server(self, server_id: str) -> list[link_pb2.Change]:
+        """Take a server away, and its containers with it."""
+        gone = [c.container_id for c in self.containers.values() if c.server_id == server_id]
+        released = [change for container_id in gone for change in self.release(container_id)]
+        del self.servers[server_id]
+        return [*released, link_pb2.Change(server_removed=server_id)]
+
+    def set_ask(self, job_id: str, ask: ask_pb2.Ask) -> list[link_pb2.Change]:
+        """Replace the ask with this key; a count of 0 withdraws it."""
+        known, key = self.jobs[job_id], ask_key(ask.key)
+        if ask.count:
+            known.asks[key] = ask
+        else:
+            known.asks.pop(key, None)
+        return [known.asks_change()]
+
+    def release(self, container_id: str) -> list[link_pb2.Change]:
+        """Let go of what a container holds."""
+        del self.containers[container_id]
+        released = container_pb2.ContainerReleased(container_id=container_id)
+        return [link_pb2.Change(container_released=released)]
+
+    def end(self, job_id: str, end: job_pb2.JobEnd.ValueType, diagnostics: str = "") -> list[link_pb2.Change]:
+        """End a job and release its containers."""
+        del self.jobs[job_id]
+        word = job_pb2.JobEnded(job_id=job_id, end=end, diagnostics=diagnostics)
+        self.ended[job_id] = word
+        gone = [c.container_id for c in self.of_job(job_id)]
+        released = [change for container_id in gone for change in self.release(container_id)]
+        return [link_pb2.Change(job_ended=word), *released]
+
+
+def ask_key(key: ask_pb2.RequestKey) -> AskKey:
+    """Return what tells one ask of a job from another, as something that can be a key."""
+    return key.priority, key.allocation_request_id
