@@ -1,0 +1,96 @@
+"""`ygs servers` and `ygs vcs`: the cluster as the service sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from yarn_gpu_sched.cli.convert import server_document, server_state_name, virtual_cluster_document
+from yarn_gpu_sched.cli.documents import ServersDocument, VirtualClustersDocument
+from yarn_gpu_sched.cli.jobs import as_json
+from yarn_gpu_sched.cli.output import console, index_ranges, memory, print_json, table, text
+from yarn_gpu_sched.cli.service_option import connected, service_option
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.protocol.v1 import cluster_pb2, virtual_cluster_pb2
+
+_STYLES = {"running": "green", "draining": "yellow", "unhealthy": "red"}
+
+
+@click.command()
+@as_json
+@service_option
+def servers(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
+    """List servers with what is used and which GPUs are free."""
+    with connected(service) as client:
+        views = list(client.servers())
+        cluster = client.cluster()
+    if json_:
+        print_json(ServersDocument(tuple(map(server_document, views))))
+        return
+    out = console()
+    out.print(_servers(views) if views else text("no servers"))
+    out.print(text(_total(cluster)))
+
+
+def _servers(views: list[cluster_pb2.ServerView]) -> object:
+    listing = table(
+        *("SERVER", "RACK", "STATE", "GPUS", "FREE", "MEMORY", "VCORES", "RUNS"),
+        numbers=("GPUS", "MEMORY", "VCORES", "RUNS"),
+        whole=("SERVER",),
+    )
+    for view in views:
+        server, used, state = view.server, view.used, server_state_name(view.server.state)
+        listing.add_row(
+            text(server.server_id),
+            text(server.rack),
+            text(state, _STYLES.get(state, "")),
+            text(f"{used.gpus}/{server.capacity.gpus}"),
+            text(index_ranges([gpu.index for gpu in view.gpus if not gpu.job_id]) or "-"),
+            text(f"{memory(used.memory_mb)}/{memory(server.capacity.memory_mb)}"),
+            text(f"{used.vcores}/{server.capacity.vcores}"),
+            text(view.containers),
+        )
+    return listing
+
+
+def _total(cluster: cluster_pb2.GetClusterResponse) -> str:
+    link = "connected" if cluster.connected else "NOT connected: nothing is placed"
+    return (
+        f"{cluster.cluster_id or 'no cluster'}: {cluster.servers} servers, {cluster.used.gpus} of "
+        f"{cluster.capacity.gpus} GPUs in use, {cluster.jobs_running} jobs running, {cluster.jobs_pending} pending; "
+        f"resource manager {link}"
+    )
+
+
+@click.command()
+@as_json
+@service_option
+def vcs(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
+    """List virtual clusters (leaf queues) with quota and use."""
+    with connected(service) as client:
+        uses = list(client.virtual_clusters())
+    if json_:
+        print_json(VirtualClustersDocument(tuple(map(virtual_cluster_document, uses))))
+        return
+    console().print(_virtual_clusters(uses) if uses else text("no virtual clusters"))
+
+
+def _virtual_clusters(uses: list[virtual_cluster_pb2.VirtualClusterUse]) -> object:
+    numbers = ("QUOTA", "MAX", "GPUS", "MEMORY", "VCORES", "RUNNING", "PENDING")
+    listing = table("VC", "STATE", *numbers, numbers=numbers, whole=("VC",))
+    for use in uses:
+        vc = use.virtual_cluster
+        listing.add_row(
+            text(vc.path),
+            text("open" if vc.running else "stopped"),
+            text(vc.quota_gpus if vc.HasField("quota_gpus") else "-"),
+            text(vc.maximum_gpus if vc.HasField("maximum_gpus") else "-"),
+            text(use.used.gpus),
+            text(memory(use.used.memory_mb)),
+            text(use.used.vcores),
+            text(use.jobs_running),
+            text(use.jobs_pending),
+        )
+    return listing

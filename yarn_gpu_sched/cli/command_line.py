@@ -1,0 +1,50 @@
+"""The command `ygs` and its subcommands."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from yarn_gpu_sched.cli.cluster_views import servers, vcs
+from yarn_gpu_sched.cli.exits import ExitCode
+from yarn_gpu_sched.cli.jobs import job, jobs, why
+from yarn_gpu_sched.cli.service_option import service_option
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="yarn-gpu-sched", prog_name="ygs")
+@service_option
+@click.pass_context
+def ygs(context: click.Context, service: str | None) -> None:
+    """Gang scheduling of GPUs for a YARN cluster.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 service unreachable, 5 refused by the service,
+    6 wrong configuration, 130 interrupted.
+    """
+    context.obj = service
+
+
+for _command in (jobs, job, why, servers, vcs):
+    ygs.add_command(_command)
+
+
+def main() -> None:
+    """Run `ygs` and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its code instead of an error.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # both are text files here
+    try:
+        result = ygs.main(prog_name="ygs", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("ygs: interrupted", err=True)
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.FAILED)
+    sys.exit(result if isinstance(result, int) else ExitCode.DONE)

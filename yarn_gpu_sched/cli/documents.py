@@ -1,0 +1,139 @@
+"""What every `--json` prints: one type a document. docs/cli.md holds the JSON schema of each.
+
+Field names and meanings follow the protocol; enumerations are their names in lower case without the prefix. Within one
+major version of the package fields are only added.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+State = Literal["unknown", "pending", "running", "ended"]
+ServerStateName = Literal["unknown", "running", "draining", "unhealthy"]
+EndName = Literal["unknown", "succeeded", "failed", "killed"]
+
+
+class ResourceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An amount of each resource type; ``memory_mb`` in MiB."""
+
+    memory_mb: int
+    vcores: int
+    gpus: int
+
+
+class WaitingDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a job waits, with the numbers: what must be had at once, what is free and on how many servers."""
+
+    code: str
+    sentence: str
+    gpus_asked: int
+    containers_asked: int
+    gpus_free: int
+    servers_free: int
+
+
+class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A live container; ``gpu_indices`` in the order of nvidia-smi on its server."""
+
+    container_id: str
+    attempt: int
+    server_id: str
+    resource: ResourceDocument
+    gpu_indices: tuple[int, ...]
+    application_master: bool
+    priority: int
+    allocation_request_id: int
+    ending: bool
+
+
+class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job. ``submit_time`` is UTC (RFC 3339); ``level`` 0 to 2, null before the gang is placed."""
+
+    job_id: str
+    state: State
+    virtual_cluster: str
+    user: str
+    name: str
+    tags: tuple[str, ...]
+    submit_time: str
+    attempt: int
+    active: bool
+    recovered: bool
+    unmanaged: bool
+    gang_containers: int
+    gpus_pending: int
+    used: ResourceDocument
+    waiting: WaitingDocument | None
+    end: EndName | None
+    diagnostics: str
+    age_s: float
+    level: int | None
+
+
+class JobWithContainersDocument(JobDocument, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`ygs job show --json`: a job with its live containers."""
+
+    containers: tuple[ContainerDocument, ...]
+
+
+class JobsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs jobs --json`, in order of submission."""
+
+    jobs: tuple[JobDocument, ...]
+
+
+class WhyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs why --json`: ``sentence`` is what `ygs why` prints; ``waiting`` is null when the job waits for nothing."""
+
+    job_id: str
+    state: State
+    sentence: str
+    waiting: WaitingDocument | None
+
+
+class GpuDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A GPU; ``job_id`` null: free; ``container_id`` null although it has a job: its commit is awaited."""
+
+    index: int
+    job_id: str | None
+    container_id: str | None
+
+
+class ServerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A server with its use; ``partition`` is the node label, empty for the default one."""
+
+    server_id: str
+    host: str
+    rack: str
+    partition: str
+    state: ServerStateName
+    capacity: ResourceDocument
+    used: ResourceDocument
+    gpus: tuple[GpuDocument, ...]
+    containers: int
+
+
+class ServersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs servers --json`, in order of server ids."""
+
+    servers: tuple[ServerDocument, ...]
+
+
+class VirtualClusterDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A virtual cluster with its use; ``quota_gpus`` and ``maximum_gpus`` are null where none is configured."""
+
+    path: str
+    quota_gpus: int | None
+    maximum_gpus: int | None
+    running: bool
+    used: ResourceDocument
+    jobs_running: int
+    jobs_pending: int
+
+
+class VirtualClustersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs vcs --json`, in order of paths."""
+
+    virtual_clusters: tuple[VirtualClusterDocument, ...]

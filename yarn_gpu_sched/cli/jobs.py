@@ -1,0 +1,184 @@
+"""`ygs jobs`, `ygs job show` and `ygs why`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from yarn_gpu_sched.cli.convert import (
+    end_name,
+    job_document,
+    job_with_containers_document,
+    reason_name,
+    state_name,
+    waiting_document,
+)
+from yarn_gpu_sched.cli.documents import JobsDocument, WhyDocument
+from yarn_gpu_sched.cli.output import console, duration, index_ranges, memory, print_json, table, text
+from yarn_gpu_sched.cli.service_option import connected, service_option
+from yarn_gpu_sched.cli.text import clean
+from yarn_gpu_sched.protocol.v1 import job_pb2
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.client import Client
+
+STATES = {
+    "pending": job_pb2.JOB_STATE_PENDING,
+    "running": job_pb2.JOB_STATE_RUNNING,
+    "ended": job_pb2.JOB_STATE_ENDED,
+    "any": job_pb2.JOB_STATE_UNSPECIFIED,
+}
+_STYLES = {"pending": "yellow", "running": "green", "ended": "dim"}
+_LEVELS = ("fewest servers in one RDMA domain", "one RDMA domain", "anywhere")
+NAME_CHARACTERS_MAX = 64
+
+as_json = click.option("--json", "json_", is_flag=True, help="Print a JSON document (schema: docs/cli.md).")
+
+
+@click.command()
+@click.option("--state", type=click.Choice([*STATES]), help="Only jobs in this state.  [default: pending and running]")
+@click.option("--vc", default="", metavar="PATH", help="Only jobs of this virtual cluster (queue path).")
+@as_json
+@service_option
+def jobs(state: str | None, vc: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
+    """List jobs in order of submission."""
+    with connected(service) as client:
+        views = [
+            view
+            for view in client.jobs(state=STATES[state or "any"], vc=vc)
+            if state or view.state != job_pb2.JOB_STATE_ENDED
+        ]
+    if json_:
+        print_json(JobsDocument(tuple(map(job_document, views))))
+    else:
+        _print_jobs(views)
+
+
+def _print_jobs(views: list[job_pb2.JobView]) -> None:
+    listing = table(
+        "JOB", "STATE", "GPUS", "WANTS", "AGE", "WHY", "VC", "NAME", numbers=("GPUS", "WANTS"), whole=("JOB",)
+    )
+    for view in views:
+        state = state_name(view.state)
+        listing.add_row(
+            text(view.job.job_id),
+            text(state, _STYLES.get(state, "")),
+            text(view.used.gpus),
+            text(view.gpus_pending or "-"),
+            text(duration(view.age_s)),
+            text(_why_in_short(view)),
+            text(view.job.virtual_cluster.removeprefix("root.")),
+            text(clean(view.job.name, characters_max=NAME_CHARACTERS_MAX)),
+        )
+    console().print(listing if views else text("no jobs"))
+
+
+def _why_in_short(view: job_pb2.JobView) -> str:
+    if view.state == job_pb2.JOB_STATE_ENDED:
+        return end_name(view.end)
+    return reason_name(view.waiting.code).replace("_", " ") if view.HasField("waiting") else "-"
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@as_json
+@service_option
+def why(job_id: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
+    """Say in one sentence why JOB waits."""
+    with connected(service) as client:
+        document = _why(client, job_id)
+    if json_:
+        print_json(document)
+    else:
+        click.echo(clean(document.sentence))
+
+
+def _why(client: Client, job_id: str) -> WhyDocument:
+    answer = client.why(job_id)
+    if answer.HasField("waiting"):
+        waiting = waiting_document(answer.waiting)
+        return WhyDocument(job_id, state_name(answer.state), f"{job_id} waits: {waiting.sentence}", waiting)
+    view = client.job(job_id)
+    return WhyDocument(job_id, state_name(view.state), f"{job_id} {_standing(view)}", None)
+
+
+def _standing(view: job_pb2.JobView) -> str:
+    if view.state == job_pb2.JOB_STATE_ENDED:
+        said = f": {view.diagnostics}" if view.diagnostics else ""
+        return f"has ended ({end_name(view.end)}){said}"
+    servers = len({container.server_id for container in view.containers})
+    return (
+        f"waits for nothing: it is {state_name(view.state)} with {len(view.containers)} containers and "
+        f"{view.used.gpus} GPUs on {servers} servers"
+    )
+
+
+@click.group()
+def job() -> None:
+    """Look at one job."""
+
+
+@job.command()
+@click.argument("job_id", metavar="JOB")
+@as_json
+@service_option
+def show(job_id: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
+    """Show JOB with its containers, their servers and GPUs."""
+    with connected(service) as client:
+        view = client.job(job_id)
+    if json_:
+        print_json(job_with_containers_document(view))
+        return
+    out = console()
+    out.print(_facts(view))
+    if view.containers:
+        out.print()
+        out.print(_containers(view))
+
+
+def _facts(view: job_pb2.JobView) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    used, described = view.used, view.job
+    held = f"{len(view.containers)} containers, {used.gpus} GPUs, {memory(used.memory_mb)} memory, {used.vcores} vcores"
+    rows = {
+        "job": described.job_id,
+        "name": described.name,
+        "state": f"{state_name(view.state)}, attempt {described.attempt}, {duration(view.age_s)} old",
+        "submitted by": f"{described.user} to {described.virtual_cluster}",
+        "tags": ", ".join(described.tags),
+        "gang": _gang(view),
+        "holds": held,
+        "waits": view.waiting.sentence if view.HasField("waiting") else "",
+        "ended": f"{end_name(view.end)} {view.diagnostics}" if view.state == job_pb2.JOB_STATE_ENDED else "",
+    }
+    for name, value in rows.items():
+        if value:
+            grid.add_row(text(name, "bold"), text(value))
+    return grid
+
+
+def _gang(view: job_pb2.JobView) -> str:
+    if not view.gang_containers:
+        return "none"
+    if not view.HasField("level"):
+        return f"{view.gang_containers} containers, not placed"
+    level = _LEVELS[view.level] if view.level < len(_LEVELS) else "?"
+    return f"{view.gang_containers} containers, placed at level {view.level} ({level})"
+
+
+def _containers(view: job_pb2.JobView) -> Table:
+    listing = table("CONTAINER", "SERVER", "GPUS", "MEM", "VC", whole=("CONTAINER", "SERVER"), numbers=("MEM", "VC"))
+    for container in view.containers:
+        note = " (master)" if container.application_master else ""
+        listing.add_row(
+            text(container.container_id + note + (" (ending)" if container.ending else "")),
+            text(container.server_id),
+            text(index_ranges(container.gpu_indices) or "-"),
+            text(memory(container.resource.memory_mb)),
+            text(container.resource.vcores),
+        )
+    return listing
