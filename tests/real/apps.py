@@ -1,0 +1,169 @@
+"""Many small applications, spoken for by one JVM of the tests (java/Apps.java)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Self
+
+from yarn_gpu_sched.embedded import EmbeddedCluster, java
+from yarn_gpu_sched.embedded.fetch import hadoop_jars
+from yarn_gpu_sched.embedded.layout import Layout
+
+HERE = Path(__file__).parent
+Answer = dict[str, Any]
+
+
+class AppError(AssertionError):
+    """YARN, or the application's master, said no."""
+
+
+class Apps:
+    """The JVM. It ends with this object, or with this process."""
+
+    def __init__(self, cluster: EmbeddedCluster, classes: Path, folder: Path) -> None:
+        self.exchange = folder / "exchange"
+        self.exchange.mkdir(parents=True)
+        self.log = folder / "apps.log"
+        layout = Layout(cluster.folder)
+        path = java.class_path(layout.conf, [classes], hadoop_jars(cluster.spec.hadoop).lib)
+        flags = java.flags(cluster.spec, layout, "client")
+        main = ["io.github.yarn_gpu_sched.tests.Apps", str(self.exchange)]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [java.java_command(), *flags, "-Xmx512m", "-cp", path, *main],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, Future[Answer]] = {}
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(timeout=10)
+        self._reader.join(timeout=10)
+
+    def begin(self, op: str, **request: object) -> Future[Answer]:
+        """Ask for something and go on."""
+        future: Future[Answer] = Future()
+        with self._lock:
+            number = next(self._ids)
+            self._waiting[number] = future
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"id": number, "op": op, **request}) + "\n")
+            self._process.stdin.flush()
+        return future
+
+    def ask(self, op: str, *, wait_s: float = 90.0, **request: object) -> Answer:
+        """Ask for something and return the answer; raises AppError if there is none or it is an error."""
+        return self.answer(self.begin(op, **request), f"{op} {request}", wait_s)
+
+    def answer(self, future: Future[Answer], what: str, wait_s: float = 90.0) -> Answer:
+        """Return what a request that was begun came to."""
+        try:
+            found = future.result(timeout=wait_s)
+        except TimeoutError:
+            raise AppError(f"{what}: no answer after {wait_s} s\nlog: {self.log}") from None
+        if "error" in found:
+            raise AppError(f"{what}: {found['error']}\nlog: {self.log}")
+        return found
+
+    def submit(self, **request: object) -> App:
+        """Submit an application whose master is this JVM; by default an unmanaged one."""
+        given: dict[str, object] = {"unmanaged": True, **request}
+        if not given["unmanaged"]:
+            given["am_command"] = self.am_command
+        return App(self, str(self.answer(self.begin("submit", **given), f"submit {given}")["app"]))
+
+    @property
+    def am_command(self) -> str:
+        """What a managed application's master runs: it lends its token to this JVM."""
+        return f"exec bash {HERE / 'am.sh'} {self.exchange}"
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            self._waiting.pop(answer["id"]).set_result(answer)
+        for future in list(self._waiting.values()):
+            future.set_exception(AppError(f"the JVM has ended\nlog: {self.log}"))
+
+
+class App:
+    """One application and its master's side of YARN's protocols."""
+
+    def __init__(self, apps: Apps, app_id: str) -> None:
+        self._apps = apps
+        self.app_id = app_id
+        self.attempt = 0
+
+    def register(self, attempt: int = 1, timeout_s: int = 60) -> Self:
+        """Wait until the master of this attempt, or of a later one, may speak, and register it."""
+        answer = self._ask("register", attempt=attempt, timeout_s=timeout_s)
+        self.attempt = int(answer["attempt"].rsplit("_", 1)[1])
+        return self
+
+    def allocate(
+        self,
+        *asks: Mapping[str, object],
+        release: Sequence[str] = (),
+        blacklist: Sequence[str] = (),
+        unblacklist: Sequence[str] = (),
+    ) -> Answer:
+        """Send one heartbeat of the master; the answer has `allocated` and `completed`."""
+        return self._ask("allocate", asks=asks, release=release, blacklist=blacklist, unblacklist=unblacklist)
+
+    def hold(self, containers: int, timeout_s: int = 60) -> list[Answer]:
+        """Heartbeat until so many containers were allocated since the start; return those that are new."""
+        return list(self._ask("await", containers=containers, timeout_s=timeout_s)["allocated"])
+
+    def await_completed(self, containers: int, timeout_s: int = 60) -> list[Answer]:
+        """Heartbeat until so many containers have ended since the start; return those that are new."""
+        return list(self._ask("await", completed=containers, timeout_s=timeout_s)["completed"])
+
+    def launch(self, command: str) -> None:
+        """Start the command in all containers that are held."""
+        self._ask("launch", command=command)
+
+    def finish(self) -> None:
+        """End the application as succeeded."""
+        self._ask("finish")
+
+    def kill(self) -> None:
+        """End the application from outside."""
+        self._ask("kill")
+
+    def report(self) -> Answer:
+        """Return `state`, `final`, `diagnostics` and `attempt` as the ResourceManager tells them."""
+        return self._ask("report")
+
+    def _ask(self, op: str, timeout_s: int = 60, **request: object) -> Answer:
+        return self._apps.ask(op, app=self.app_id, timeout_s=timeout_s, wait_s=timeout_s + 30, **request)
+
+
+def gpus(count: int, each: int = 1, **more: object) -> dict[str, object]:
+    """Return an ask for containers with GPUs."""
+    return {"count": count, "gpus": each, "memory_mb": 256, "vcores": 1, **more}
+
+
+def plain(count: int, memory_mb: int = 256, **more: object) -> dict[str, object]:
+    """Return an ask for containers without GPUs."""
+    return {"count": count, "gpus": 0, "memory_mb": memory_mb, "vcores": 1, **more}

@@ -1,0 +1,280 @@
+package io.github.yarn_gpu_sched.tests;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.PrivilegedExceptionAction;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.security.Credentials;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.security.token.TokenIdentifier;
+import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ApplicationReport;
+import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
+import org.apache.hadoop.yarn.api.records.NMToken;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.YarnApplicationAttemptState;
+import org.apache.hadoop.yarn.api.records.YarnApplicationState;
+import org.apache.hadoop.yarn.client.ClientRMProxy;
+import org.apache.hadoop.yarn.client.api.NMClient;
+import org.apache.hadoop.yarn.client.api.NMTokenCache;
+
+/** One application and its master's side of YARN's protocols. Unmanaged, or with am.sh as its master's process. */
+final class App {
+  private static final long POLL_MS = 100;
+
+  final ApplicationId id;
+  private final Apps apps;
+  private final boolean unmanaged;
+  private final Map<String, Container> containers = new LinkedHashMap<>();
+  private final NMTokenCache tokens = new NMTokenCache();
+  private ApplicationMasterProtocol rm;
+  private NMClient nm;
+  private Path fifo;
+  private int responseId;
+  private int completed;
+
+  App(Apps apps, JsonNode request) throws Exception {
+    this.apps = apps;
+    unmanaged = request.path("unmanaged").asBoolean();
+    ApplicationSubmissionContext context = apps.client.createApplication().getApplicationSubmissionContext();
+    id = context.getApplicationId();
+    context.setApplicationName(request.path("name").asText("test"));
+    context.setQueue(request.path("queue").asText("default"));
+    context.setUnmanagedAM(unmanaged);
+    context.setMaxAppAttempts(request.path("attempts").asInt(1));
+    context.setPriority(Priority.newInstance(0));
+    context.setResource(resource(request.path("am")));
+    Set<String> tags = new HashSet<>();
+    request.path("tags").forEach(tag -> tags.add(tag.asText()));
+    context.setApplicationTags(tags);
+    context.setAMContainerSpec(commands(request.path("am_command").asText()));
+    apps.client.submitApplication(context);
+  }
+
+  /** Wait until the current attempt's master may speak, and register it. `attempt`: at least that one. */
+  synchronized ObjectNode register(JsonNode request) throws Exception {
+    long until = System.nanoTime() + request.path("timeout_s").asLong(60) * 1_000_000_000L;
+    int least = request.path("attempt").asInt(1);
+    while (true) {
+      ApplicationReport report = apps.client.getApplicationReport(id);
+      ApplicationAttemptId attempt = report.getCurrentApplicationAttemptId();
+      if (attempt != null && attempt.getAttemptId() >= least) {
+        Token<? extends TokenIdentifier> token = unmanaged ? unmanagedToken(attempt) : managedToken(attempt);
+        if (token != null) {
+          return register(attempt, token);
+        }
+      }
+      YarnApplicationState state = report.getYarnApplicationState();
+      if (state == YarnApplicationState.FAILED || state == YarnApplicationState.KILLED) {
+        throw new IOException(id + " is " + state + ": " + report.getDiagnostics());
+      }
+      pause(until, id + " has no master: " + state + " " + report.getDiagnostics());
+    }
+  }
+
+  private ObjectNode register(ApplicationAttemptId attempt, Token<? extends TokenIdentifier> token) throws Exception {
+    UserGroupInformation user = UserGroupInformation.createRemoteUser(attempt.toString());
+    user.addToken(token);
+    rm = user.doAs((PrivilegedExceptionAction<ApplicationMasterProtocol>) () ->
+        ClientRMProxy.createRMProxy(apps.conf, ApplicationMasterProtocol.class));
+    RegisterApplicationMasterResponse response =
+        rm.registerApplicationMaster(RegisterApplicationMasterRequest.newInstance("localhost", 0, ""));
+    response.getNMTokensFromPreviousAttempts().forEach(this::keep);
+    responseId = 0;
+    return Apps.JSON.createObjectNode().put("attempt", attempt.toString());
+  }
+
+  private Token<? extends TokenIdentifier> unmanagedToken(ApplicationAttemptId attempt) throws Exception {
+    boolean launched = apps.client.getApplicationAttemptReport(attempt).getYarnApplicationAttemptState()
+        == YarnApplicationAttemptState.LAUNCHED;
+    return launched ? apps.client.getAMRMToken(id) : null;
+  }
+
+  private Token<? extends TokenIdentifier> managedToken(ApplicationAttemptId attempt) throws IOException {
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(apps.exchange, "*.token")) {
+      for (Path file : files) {
+        String name = file.getFileName().toString().replace(".token", "");
+        if (ContainerId.fromString(name).getApplicationAttemptId().equals(attempt)) {
+          fifo = apps.exchange.resolve(name + ".fifo");
+          Credentials credentials = Credentials.readTokenStorageFile(new File(file.toString()), apps.conf);
+          return credentials.getAllTokens().iterator().next();
+        }
+      }
+    }
+    return null;
+  }
+
+  /** One heartbeat of the master: `asks`, `release`, `blacklist` and `unblacklist` as they stand in the request. */
+  synchronized ObjectNode allocate(JsonNode request) throws Exception {
+    List<ResourceRequest> asks = new ArrayList<>();
+    request.path("asks").forEach(ask -> asks.addAll(asked(ask)));
+    List<ContainerId> release = new ArrayList<>();
+    request.path("release").forEach(name -> release.add(ContainerId.fromString(name.asText())));
+    ResourceBlacklistRequest blacklist =
+        ResourceBlacklistRequest.newInstance(texts(request.path("blacklist")), texts(request.path("unblacklist")));
+    AllocateResponse response = rm.allocate(AllocateRequest.newInstance(responseId, 0.5f, asks, release, blacklist));
+    responseId = response.getResponseId();
+    response.getNMTokens().forEach(this::keep);
+    ObjectNode answer = Apps.JSON.createObjectNode();
+    ArrayNode allocated = answer.putArray("allocated");
+    for (Container container : response.getAllocatedContainers()) {
+      containers.put(container.getId().toString(), container);
+      allocated.add(described(container));
+    }
+    ArrayNode ended = answer.putArray("completed");
+    for (ContainerStatus status : response.getCompletedContainersStatuses()) {
+      completed++;
+      ended.addObject().put("container", status.getContainerId().toString()).put("exit", status.getExitStatus())
+          .put("diagnostics", status.getDiagnostics());
+    }
+    return answer;
+  }
+
+  /** Heartbeat until `containers` are held, or `completed` have ended, counted from the start. */
+  synchronized ObjectNode await(JsonNode request) throws Exception {
+    long until = System.nanoTime() + request.path("timeout_s").asLong(60) * 1_000_000_000L;
+    ObjectNode all = Apps.JSON.createObjectNode();
+    ArrayNode allocated = all.putArray("allocated");
+    ArrayNode ended = all.putArray("completed");
+    JsonNode next = request;
+    while (true) {
+      ObjectNode answer = allocate(next);
+      allocated.addAll((ArrayNode) answer.get("allocated"));
+      ended.addAll((ArrayNode) answer.get("completed"));
+      next = Apps.JSON.createObjectNode();
+      if (containers.size() >= request.path("containers").asInt() && completed >= request.path("completed").asInt()) {
+        return all;
+      }
+      pause(until, id + " holds " + containers.size() + ", ended " + completed + " of " + request);
+    }
+  }
+
+  /** Start `command` in all containers named, or in all that are held. */
+  synchronized ObjectNode launch(JsonNode request) throws Exception {
+    if (nm == null) {
+      nm = NMClient.createNMClient();
+      nm.setNMTokenCache(tokens);
+      nm.cleanupRunningContainersOnStop(false);
+      nm.init(apps.conf);
+      nm.start();
+    }
+    List<String> names = request.has("containers") ? texts(request.get("containers")) : List.copyOf(containers.keySet());
+    for (String name : names) {
+      nm.startContainer(containers.get(name), commands(request.get("command").asText()));
+    }
+    return Apps.JSON.createObjectNode().put("started", names.size());
+  }
+
+  synchronized ObjectNode finish() throws Exception {
+    FinishApplicationMasterRequest request =
+        FinishApplicationMasterRequest.newInstance(FinalApplicationStatus.SUCCEEDED, "", "");
+    long until = System.nanoTime() + 30_000_000_000L;
+    while (!rm.finishApplicationMaster(request).getIsUnregistered()) {
+      pause(until, id + " is not unregistered");
+    }
+    if (fifo != null) {
+      Files.writeString(fifo, "0\n");
+    }
+    if (nm != null) {
+      nm.stop();
+    }
+    return Apps.JSON.createObjectNode();
+  }
+
+  /** The whole life: register, ask for `asks`, run `command` in all of them, end. */
+  ObjectNode run(JsonNode request) throws Exception {
+    register(request);
+    int count = 0;
+    for (JsonNode ask : request.get("asks")) {
+      count += ask.get("count").asInt();
+    }
+    ObjectNode bounds = Apps.JSON.createObjectNode().put("timeout_s", request.path("timeout_s").asLong(60));
+    await(bounds.deepCopy().put("containers", count).setAll((ObjectNode) Apps.JSON.createObjectNode()
+        .set("asks", request.get("asks"))));
+    launch(request);
+    ObjectNode ended = await(bounds.put("completed", count));
+    finish();
+    return ended.put("app", id.toString());
+  }
+
+  private void pause(long until, String problem) throws Exception {
+    if (System.nanoTime() > until) {
+      throw new IOException(problem);
+    }
+    Thread.sleep(POLL_MS);
+  }
+
+  private void keep(NMToken token) {
+    tokens.setToken(token.getNodeId().toString(), token.getToken());
+  }
+
+  private static List<ResourceRequest> asked(JsonNode ask) {
+    List<ResourceRequest> requests = new ArrayList<>();
+    List<String> places = ask.has("places") ? texts(ask.get("places")) : List.of(ResourceRequest.ANY);
+    for (String place : places) {
+      requests.add(ResourceRequest.newBuilder().resourceName(place).numContainers(ask.get("count").asInt())
+          .priority(Priority.newInstance(ask.path("priority").asInt(1)))
+          .allocationRequestId(ask.path("key").asLong(0)).capability(resource(ask)).relaxLocality(true).build());
+    }
+    return requests;
+  }
+
+  private static Resource resource(JsonNode node) {
+    Resource resource =
+        Resource.newInstance(node.path("memory_mb").asLong(256), node.path("vcores").asInt(1));
+    if (node.path("gpus").asInt() > 0) {
+      resource.setResourceValue("yarn.io/gpu", node.get("gpus").asLong());
+    }
+    return resource;
+  }
+
+  private static List<String> texts(JsonNode array) {
+    List<String> texts = new ArrayList<>();
+    array.forEach(text -> texts.add(text.asText()));
+    return texts;
+  }
+
+  private static ContainerLaunchContext commands(String command) {
+    List<String> commands = command.isEmpty()
+        ? Collections.emptyList() : List.of(command + " 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr");
+    return ContainerLaunchContext.newInstance(new HashMap<>(), new HashMap<>(), commands, null, null, new HashMap<>());
+  }
+
+  private static ObjectNode described(Container container) {
+    ObjectNode node = Apps.JSON.createObjectNode().put("container", container.getId().toString())
+        .put("server", container.getNodeId().toString()).put("key", container.getAllocationRequestId())
+        .put("memory_mb", container.getResource().getMemorySize());
+    ArrayNode tags = node.putArray("tags");
+    container.getAllocationTags().forEach(tags::add);
+    return node;
+  }
+}
