@@ -19,7 +19,7 @@ from yarn_gpu_sched.protocol.v1 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -82,11 +82,11 @@ class Client:
         request = jobs_pb2.GetWaitingReasonRequest(job_id=job_id)
         return self._read(self._jobs.GetWaitingReason, request)
 
-    def watch(self, job_id: str = "", *, vc: str = "", for_s: float = 3600.0) -> Iterator[job_pb2.JobView]:
+    def watch(self, job_id: str = "", *, vc: str = "", for_s: float = 3600.0) -> Generator[job_pb2.JobView, None, None]:
         """Yield each matching job now and again whenever it changes, for ``for_s`` seconds.
 
-        Ends quietly after that time. It is not repeated by itself when the service goes away
-        (`UnavailableError`): watch again, all matching jobs come anew.
+        Ends quietly after that time; `close()` of what it returns ends it earlier. It is not
+        repeated by itself when the service goes away (`UnavailableError`): watch again, all matching jobs come anew.
         """
         call = self._jobs.WatchJobs(jobs_pb2.WatchJobsRequest(job_id=job_id, virtual_cluster=vc), timeout=for_s)
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped] # ships no py.typed
 
 _RICH_STATUS_KEY = "grpc-status-details-bin"
@@ -115,6 +116,6 @@ def _rich_status(call: grpc.Call) -> status_pb2.Status | None:
         if key == _RICH_STATUS_KEY and isinstance(value, bytes):
             try:
                 return status_pb2.Status.FromString(value)
-            except ValueError:  # DecodeError: whatever it was, the plain status stands
+            except DecodeError:  # whatever it was, the plain status stands
                 return None
     return None

@@ -36,7 +36,8 @@ def repeat_read(call: Callable[[float], Answer], *, timeout_s: float, attempts_m
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(UnavailableError),
         stop=tenacity.stop_after_attempt(attempts_max) | tenacity.stop_before_delay(timeout_s),
-        wait=tenacity.wait_exponential_jitter(initial=PAUSE_FIRST_S, max=PAUSE_MAX_S, jitter=0.1),
+        wait=tenacity.wait_exponential(multiplier=PAUSE_FIRST_S, max=PAUSE_MAX_S)
+        + tenacity.wait_random(0, PAUSE_FIRST_S),
         reraise=True,
     )
     return retrying(attempt)

@@ -1,0 +1,120 @@
+import pytest
+
+from yarn_gpu_sched.client.fake.commit import RefusedError, commit
+from yarn_gpu_sched.client.fake.world import KnownJob, World
+from yarn_gpu_sched.protocol.v1 import ask_pb2, decision_pb2, job_pb2, resource_pb2, server_pb2
+
+CODES = decision_pb2.OutcomeCode
+
+
+def resource(gpus: int, memory_mb: int = 100, vcores: int = 1) -> resource_pb2.Resource:
+    return resource_pb2.Resource(memory_mb=memory_mb, vcores=vcores, gpus=gpus)
+
+
+def server(
+    server_id: str, gpus: int = 4, state: server_pb2.ServerState.ValueType = server_pb2.SERVER_STATE_RUNNING
+) -> server_pb2.Server:
+    return server_pb2.Server(server_id=server_id, capacity=resource(gpus, 1000, 10), state=state)
+
+
+def put(server_id: str, *gpu_indices: int, priority: int = 0, **wanted: int) -> decision_pb2.Assignment:
+    return decision_pb2.Assignment(
+        key=ask_pb2.RequestKey(priority=priority),
+        server_id=server_id,
+        resource=resource(len(gpu_indices), **wanted),
+        gpu_indices=gpu_indices,
+    )
+
+
+def gang(*assignments: decision_pb2.Assignment, job_id: str = "j", attempt: int = 1) -> decision_pb2.PlaceGang:
+    return decision_pb2.PlaceGang(job_id=job_id, attempt=attempt, assignments=assignments)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.servers = {"a": server("a"), "b": server("b")}
+    made.jobs = {"j": KnownJob(job_pb2.Job(job_id="j", attempt=1))}
+    made.set_ask("j", ask_pb2.Ask(key=ask_pb2.RequestKey(), count=3, resource=resource(2)))
+    return made
+
+
+def picture(world: World) -> tuple[object, ...]:
+    return (
+        sorted(world.containers),
+        {key: ask.count for key, ask in world.jobs["j"].asks.items()},
+        [sorted(world.held_gpus(name)) for name in world.servers],
+    )
+
+
+def test_a_gang_is_committed_whole_and_its_asks_are_answered(world: World) -> None:
+    assert commit(world, gang(put("a", 0, 1), put("b", 2, 3)), "c") == ["c_000001", "c_000002"]
+    assert picture(world) == (["c_000001", "c_000002"], {(0, 0): 1}, [[0, 1], [2, 3]])
+    commit(world, gang(put("a", 2, 3)), "c")
+    assert world.jobs["j"].asks == {}
+    assert world.used("a") == resource(4, 200, 2)
+
+
+@pytest.mark.parametrize(
+    ("decision", "code", "says"),
+    [
+        (gang(put("a", 0, 1), job_id="other"), CODES.OUTCOME_CODE_NO_ATTEMPT, "other"),
+        (gang(put("a", 0, 1), attempt=2), CODES.OUTCOME_CODE_NO_ATTEMPT, "attempt 2"),
+        (gang(), CODES.OUTCOME_CODE_INVALID, "empty"),
+        (gang(put("a", 0, 1), put("a", 2, 3, priority=9)), CODES.OUTCOME_CODE_NO_ASK, "0 asked"),
+        (gang(*[put("a", 0, 1)] * 4), CODES.OUTCOME_CODE_NO_ASK, "4 assigned, 3 asked"),
+        (gang(put("a", 0, 1), put("b", 0)), CODES.OUTCOME_CODE_NO_ASK, "not the asked one"),
+        (gang(put("a", 0, 1), put("gone", 0, 1)), CODES.OUTCOME_CODE_SERVER_GONE, "gone"),
+        (gang(put("a", 0, 1), put("a", 1, 2)), CODES.OUTCOME_CODE_NO_FIT, "GPU 1 is held"),
+        (gang(put("a", 0, 1), put("b", 3, 4)), CODES.OUTCOME_CODE_NO_FIT, "GPU 4 does not exist"),
+        (gang(put("a", 0, 1), put("a", 2, 3), put("a", 0, 1)), CODES.OUTCOME_CODE_NO_FIT, "gpus 6 assigned, 4 free"),
+    ],
+)
+def test_what_cannot_be_committed_whole_changes_nothing(
+    world: World, decision: decision_pb2.PlaceGang, code: decision_pb2.OutcomeCode.ValueType, says: str
+) -> None:
+    before = picture(world)
+    with pytest.raises(RefusedError, match=says) as caught:
+        commit(world, decision, "c")
+    assert caught.value.code == code
+    assert picture(world) == before
+
+
+def test_memory_and_vcores_count_too(world: World) -> None:
+    world.set_ask("j", ask_pb2.Ask(key=ask_pb2.RequestKey(priority=1), count=2, resource=resource(0, 600)))
+    with pytest.raises(RefusedError, match="memory_mb 1200 assigned, 1000 free"):
+        commit(world, gang(*[put("a", priority=1, memory_mb=600)] * 2), "c")
+
+
+def test_a_server_that_does_not_run_takes_nothing(world: World) -> None:
+    world.servers["b"].state = server_pb2.SERVER_STATE_DRAINING
+    with pytest.raises(RefusedError, match="takes no containers"):
+        commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+
+
+def test_what_is_released_can_be_had_again(world: World) -> None:
+    commit(world, gang(put("a", 0, 1)), "c")
+    changes = world.release("c_000001")
+    assert [change.container_released.container_id for change in changes] == ["c_000001"]
+    commit(world, gang(put("a", 0, 1)), "c")
+
+
+def test_the_end_of_a_job_releases_its_containers_after_saying_so(world: World) -> None:
+    commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    changes = world.end("j", job_pb2.JOB_END_FAILED, "because")
+    assert [change.WhichOneof("change") for change in changes] == ["job_ended"] + ["container_released"] * 2
+    assert (world.containers, world.jobs) == ({}, {})
+    assert world.ended["j"].diagnostics == "because"
+
+
+def test_a_snapshot_names_nothing_before_it_is_described(world: World) -> None:
+    commit(world, gang(put("a", 0, 1)), "c")
+    kinds = [change.WhichOneof("change") for change in world.snapshot()]
+    assert kinds == ["server", "server", "job", "container", "asks"]
+
+
+def test_a_lost_server_takes_its_containers_with_it(world: World) -> None:
+    commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    changes = world.remove_server("a")
+    assert [change.WhichOneof("change") for change in changes] == ["container_released", "server_removed"]
+    assert [container.server_id for container in world.of_job("j")] == ["b"]
