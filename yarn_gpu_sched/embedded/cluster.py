@@ -177,7 +177,7 @@ class EmbeddedCluster:
             folder=str(self.folder),
             hadoop=known.spec.hadoop,
             running=bool(daemons),
-            ready=bool(servers) and all(server.state == "RUNNING" for server in servers),
+            ready=readiness.running_servers(known.ports["rm_web"]) == len(known.spec.server_list()),
             web=f"http://127.0.0.1:{known.ports['rm_web']}",
             yarn=str(self._layout / "bin" / "yarn"),
             distributed_shell_jar=self.distributed_shell_jar,
@@ -203,7 +203,7 @@ class EmbeddedCluster:
         """
         marked = os.environ | (environment or {}) | {MARK: self._record().supervisor.mark}
         try:
-            return subprocess.run(  # noqa: S603 - the cluster's own command
+            return subprocess.run(
                 [str(self._layout / "bin" / "yarn"), *arguments],
                 check=False,
                 capture_output=True,
@@ -263,14 +263,24 @@ class EmbeddedCluster:
     def _configuration(self) -> Configuration:
         known = self._record()
         jars = fetch(known.spec.hadoop)
-        return Configuration(known.spec, self._layout, jars, known.ports, known.cluster_id)
+        return Configuration(
+            spec=known.spec,
+            layout=self._layout,
+            jars=jars,
+            ports=known.ports,
+            cluster_id=known.cluster_id,
+            mark=known.supervisor.mark,
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._layout.root.parent.mkdir(parents=True, exist_ok=True)
-        with self._layout.root.with_name(f"{self._layout.root.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        self._layout.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(descriptor)
 
     def _refuse_if_running(self) -> None:
         if not self._layout.is_ours():

@@ -15,6 +15,7 @@ from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.fetch import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.spec import ClusterSpec, Server
+from yarn_gpu_sched.embedded.supervisor import MARK
 
 HADOOP_CONF = Path(__file__).parent / "hadoop_conf"
 FILES = ("core-site", "hdfs-site", "yarn-site", "capacity-scheduler", "resource-types")
@@ -41,6 +42,7 @@ class Configuration:
     jars: HadoopJars
     ports: Mapping[str, int]
     cluster_id: str
+    mark: str
 
     def write(self) -> None:
         """Write all files; whatever is already running reads them at its next start or refresh."""
@@ -109,6 +111,7 @@ class Configuration:
             f"{rm}.webapp.address": f"localhost:{self.ports['rm_web']}",
             f"{rm}.scheduler.class": self.spec.scheduler_class,
             f"{rm}.fs.state-store.uri": f"file://{self.layout.root}/data/rm-state",
+            "yarn.node-attribute.fs-store.root-dir": f"file://{self.layout.root}/data/node-attributes",
             "ygs.cluster-id": self.cluster_id,
             # Clients and AMs give up on a lost server in seconds; the defaults are minutes.
             "yarn.client.nodemanager-connect.max-wait-ms": "10000",
@@ -141,7 +144,10 @@ class Configuration:
         }
 
     def _admin_env(self, server: Server) -> str:
-        variables = {"JAVA_TOOL_OPTIONS": " ".join(java.container_flags(self.layout))}
+        variables = {
+            "JAVA_TOOL_OPTIONS": " ".join(java.container_flags(self.layout)),
+            MARK: self.mark,
+        }
         if self.spec.binding_dir is not None:
             variables["BASH_ENV"] = str(HADOOP_CONF / "bind_gpus.sh")
             variables["YGS_BINDING_DIR"] = str(self.spec.binding_dir.absolute())
@@ -151,7 +157,7 @@ class Configuration:
 
 def read(name: str) -> Values:
     """Read one of the commented files of `hadoop_conf/`, such as `yarn-site`."""
-    root = ElementTree.parse(HADOOP_CONF / f"{name}.xml").getroot()
+    root = ElementTree.fromstring((HADOOP_CONF / f"{name}.xml").read_text(encoding="utf-8"))
     return {item.findtext("name", default=""): item.findtext("value", default="") for item in root.iter("property")}
 
 

@@ -6,15 +6,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from yarn_gpu_sched.embedded import supervisor
 from yarn_gpu_sched.embedded.errors import ClusterError
@@ -22,25 +20,22 @@ from yarn_gpu_sched.embedded.layout import Layout
 
 _ANSWER_S = 60.0  # longer than the supervisor takes to end everything
 _REPLY_BYTES_MAX = 1 << 20
+_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorId:
-    """Which process the supervisor is; the start time tells it from a later one with the same id."""
+    """Which process the supervisor is; boot and start time tell it from a later one with the same id."""
 
     pid: int
-    started_at_s: float
+    started_ticks: int  # since boot
+    boot_id: str
     mark: str
 
     @property
     def running(self) -> bool:
         """Whether it still runs."""
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started_at_s) < 0.5
-            return same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        return self.boot_id == _boot_id() and self.started_ticks == _started_ticks(self.pid)
 
 
 @dataclass(slots=True)
@@ -94,16 +89,10 @@ class Control:
             return supervisor.sweep(self.supervisor.mark)
         try:
             ended = int(self.ask("end")["ended"])
-        except ClusterError:
-            ended = self._end_supervisor() + supervisor.sweep(self.supervisor.mark)
+        except ClusterError:  # it hangs, or ended just now: it carries the mark too
+            ended = supervisor.sweep(self.supervisor.mark)
         _await_end(self.supervisor)
         return ended
-
-    def _end_supervisor(self) -> int:
-        if not self.supervisor.running:
-            return 0
-        psutil.Process(self.supervisor.pid).kill()
-        return 1
 
 
 def start_supervisor(layout: Layout, mark: str, lease: socket.socket) -> tuple[SupervisorId, int]:
@@ -112,22 +101,46 @@ def start_supervisor(layout: Layout, mark: str, lease: socket.socket) -> tuple[S
     The supervisor takes over `lease`, which may be closed here afterwards.
     """
     guard_read, guard_write = os.pipe()
-    with _listening(layout.root) as listener, layout.log("supervisor").open("ab") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own module
-            [
-                *(sys.executable, "-m", supervisor.__name__, str(layout.root), mark),
-                *(str(listener.fileno()), str(lease.fileno())),
-            ],
-            stdin=guard_read,
-            stdout=log,
-            stderr=log,
-            pass_fds=(listener.fileno(), lease.fileno()),
-            env=os.environ | {"PYTHONPATH": _python_path()},
-            start_new_session=True,
-        )
-    os.close(guard_read)
-    started_at_s = psutil.Process(process.pid).create_time()
-    return SupervisorId(process.pid, started_at_s, mark), guard_write
+    try:
+        with _listening(layout.root) as listener, layout.log("supervisor").open("ab") as log:
+            pid = _spawn_supervisor(layout, mark, [guard_read, log.fileno(), listener.fileno(), lease.fileno()])
+    finally:
+        os.close(guard_read)
+    started_ticks = _started_ticks(pid)
+    if started_ticks is None:
+        os.close(guard_write)
+        raise ClusterError(f"the supervisor ended at once; see {layout.log('supervisor')}")
+    return SupervisorId(pid, started_ticks, _boot_id(), mark), guard_write
+
+
+def _spawn_supervisor(layout: Layout, mark: str, descriptors: list[int]) -> int:
+    # Not by `subprocess`, which warns of children that outlive its objects: this one is meant to.
+    guard, log, listener, lease = descriptors
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", supervisor.__name__, str(layout.root), mark, str(listener), str(lease)],
+        os.environ | {"PYTHONPATH": _python_path(), supervisor.MARK: mark},
+        file_actions=[
+            *((os.POSIX_SPAWN_DUP2, source, target) for source, target in ((guard, 0), (log, 1), (log, 2))),
+            # Onto itself: passed on under the same number.
+            *((os.POSIX_SPAWN_DUP2, descriptor, descriptor) for descriptor in (listener, lease)),
+        ],
+        setsid=True,
+    )
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _started_ticks(pid: int) -> int | None:
+    # From the kernel as it is: a start time in seconds moves when the clock is set.
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *rest = fields.rpartition(")")[2].split()
+    return None if state == "Z" else int(rest[18])
 
 
 def _python_path() -> str:
@@ -163,9 +176,10 @@ def _connected(root: Path) -> Iterator[socket.socket]:
 
 
 def _await_end(process: SupervisorId) -> None:
-    try:
-        psutil.Process(process.pid).wait(timeout=_ANSWER_S)
-    except (psutil.NoSuchProcess, ChildProcessError):
-        pass
-    except psutil.TimeoutExpired as error:
-        raise ClusterError(f"supervisor {process.pid} does not end") from error
+    deadline_s = time.monotonic() + _ANSWER_S
+    while process.running:
+        if time.monotonic() > deadline_s:
+            raise ClusterError(f"supervisor {process.pid} does not end")
+        time.sleep(_POLL_S)
+    with suppress(ChildProcessError):  # it may be another process's child
+        os.waitpid(process.pid, os.WNOHANG)

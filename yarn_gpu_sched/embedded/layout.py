@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-_OURS = ("bin", "conf", "data", "home", "logs", "servers", "tmp", "user-logs")
+_OURS = ("bin", "conf", "data", "home", "logs", "servers", "tmp")
 _OUR_FILES = ("cluster.env", "cluster.json", "control", "distributedshell.jar", "hosts", "topology")
 
 
@@ -54,16 +54,20 @@ class Layout:
 
     def make(self) -> None:
         """Make the folder as new; what an earlier cluster left there goes."""
-        self.remove()
+        self.clear()
         for name in _OURS:
             (self.root / name).mkdir(parents=True)
         self.root.chmod(0o700)  # the control socket is for this user alone
 
-    def remove(self) -> None:
-        """Remove what a cluster made, and the folder itself if nothing else is in it."""
+    def clear(self) -> None:
+        """Remove what a cluster made."""
         for name in _OURS:
             shutil.rmtree(self.root / name, ignore_errors=True)
         for name in _OUR_FILES:
             (self.root / name).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove what a cluster made, and the folder itself if nothing else is in it."""
+        self.clear()
         if self.root.is_dir() and not any(self.root.iterdir()):
             self.root.rmdir()

@@ -20,7 +20,7 @@ def page(port: int, path: str) -> dict[str, Any]:
     """
     url = f"http://127.0.0.1:{port}{path}"
     try:
-        with urllib.request.urlopen(url, timeout=_PAGE_S) as reply:  # noqa: S310 - http on loopback, spelt above
+        with urllib.request.urlopen(url, timeout=_PAGE_S) as reply:
             found = json.loads(reply.read(_PAGE_BYTES_MAX))
     except urllib.error.HTTPError as error:
         text = error.read(4096).decode(errors="replace")

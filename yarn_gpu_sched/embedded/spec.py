@@ -18,6 +18,7 @@ STOCK_SCHEDULER = f"{_CAPACITY}.CapacityScheduler"
 SERVERS_MAX = 64  # each is a JVM of its own
 RACKS_MAX = 26
 GPUS_MAX = 64
+MEMORY_MB_MIN = 64  # one smallest container
 ROLES = ("rm", "nm", "nn", "dn", "client")
 
 
@@ -75,7 +76,12 @@ class ClusterSpec:
             _check(0 <= gpus <= GPUS_MAX, "GPUs of a server", gpus, f"0 to {GPUS_MAX}")
         _check(self.cpu_servers >= 0, "cpu_servers", self.cpu_servers, "0 or more")
         _check(1 <= self.racks <= RACKS_MAX, "racks", self.racks, f"1 to {RACKS_MAX}")
-        _check(64 <= self.memory_mb < 2**31, "memory_mb", self.memory_mb, "64 or more, in MiB")
+        _check(
+            MEMORY_MB_MIN <= self.memory_mb < 2**31,
+            "memory_mb",
+            self.memory_mb,
+            f"{MEMORY_MB_MIN} or more, in MiB",
+        )
         _check(1 <= self.vcores < 2**31, "vcores", self.vcores, "1 or more")
         unknown = sorted(self.jvm_flags.keys() - set(ROLES))
         _check(not unknown, "jvm_flags", ", ".join(unknown), f"keys out of {', '.join(ROLES)}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,19 +47,17 @@ class Startup:
     progress: Progress
 
     def start_all(self) -> None:
-        """Start every daemon; all but the NameNode, whose disk is prepared meanwhile, come up side by side."""
+        """Start every daemon; they come up side by side."""
         spec = self.record.spec
         self.progress("starting the ResourceManager")
         self._start("rm", "rm", self.layout.conf)
-        if spec.hdfs:
-            self._start("format", "nn", self.layout.conf, "-format", "-nonInteractive", "-force")
         servers = spec.server_list()
         self.progress(f"starting {len(servers)} NodeManagers")
         for server in servers:
             self._start(server.name, "nm", self.layout.server(server.name) / "conf")
         if spec.hdfs:
             self.progress("starting HDFS")
-            self._await_format()
+            self._prepare_namenode()
             self._start("nn", "nn", self.layout.conf)
             self._start("dn", "dn", self.layout.conf)
 
@@ -78,14 +79,25 @@ class Startup:
                 return
             if time.monotonic() > deadline_s:
                 hdfs = "" if writable else ", HDFS is not writable"
-                raise ClusterError(
-                    f"after {wait_s:.0f} s {running or 0} of {expected} servers are up{hdfs}; see {self.layout / 'logs'}"
-                )
+                seen = f"{running or 0} of {expected} servers are up{hdfs}"
+                raise ClusterError(f"after {wait_s:.0f} s {seen}; see {self.layout / 'logs'}")
             time.sleep(_POLL_S)
 
     def _start(self, name: str, role: str, conf: Path, *arguments: str) -> None:
         argv = java.daemon(self.record.spec, self.layout, self.jars, role, conf)
         self.control.start(name, [*argv, *arguments], daemon_environment(self.layout))
+
+    def _prepare_namenode(self) -> None:
+        # Formatting takes a JVM's start and comes to the same each time: once a version is enough.
+        formatted = self.jars.folder.with_name(f"{self.jars.folder.name}-namenode")
+        folder = self.layout / "data" / "namenode"
+        if formatted.is_dir():
+            shutil.copytree(formatted, folder)
+            return
+        self.progress("formatting HDFS")
+        self._start("format", "nn", self.layout.conf, "-format", "-nonInteractive", "-force")
+        self._await_format()
+        keep_copy(folder, formatted)
 
     def _await_format(self) -> None:
         deadline_s = time.monotonic() + _FORMAT_S_MAX
@@ -104,3 +116,11 @@ class Startup:
     def _tail(self, name: str) -> str:
         lines = self.layout.log(name).read_text(errors="replace").splitlines()
         return "\n".join(lines[-_LOG_LINES:])
+
+
+def keep_copy(folder: Path, kept: Path) -> None:
+    """Copy a folder so that `kept` is there whole or not at all; an earlier copy stays."""
+    with tempfile.TemporaryDirectory(prefix=f"{kept.name}.part-", dir=kept.parent) as parts:
+        shutil.copytree(folder, Path(parts) / "copy")
+        with suppress(OSError):  # somebody else was quicker, and theirs is as good
+            (Path(parts) / "copy").rename(kept)

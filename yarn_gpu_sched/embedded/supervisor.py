@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -223,10 +224,8 @@ def _is_living(process: psutil.Process) -> bool:
 
 
 def _kill(process: psutil.Process) -> None:
-    try:
+    with suppress(psutil.NoSuchProcess):
         process.kill()  # psutil compares the start time first: a reused id is left alone
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _reap_unknown() -> None:
