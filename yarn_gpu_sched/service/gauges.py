@@ -1,0 +1,88 @@
+"""Sets the gauges once a second, a bounded piece of work each time.
+
+Pending jobs are counted by reason in a walk that goes on from second to second: with ten thousand of
+them the figures are some seconds old, and the event loop is never held for long.
+"""
+
+from collections import Counter
+
+from yarn_gpu_sched.engine import Engine
+from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.reason import ReasonCode
+from yarn_gpu_sched.service.bindings import Bindings
+from yarn_gpu_sched.service.clock import Clock, Timer
+from yarn_gpu_sched.service.driver import Driver
+from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.watch import Watchers
+
+REFRESH_S = 1.0
+_WALK_JOBS = 200
+
+
+class Gauges:
+    """Reads the parts of one service and sets its gauges."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Clock,
+        driver: Driver,
+        watchers: Watchers,
+        bindings: Bindings | None,
+    ) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._driver = driver
+        self._watchers = watchers
+        self._bindings = bindings
+        self._engine: Engine = driver.engine
+        self._after = ""
+        self._waiting: Counter[ReasonCode] = Counter()
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Refresh now and once a second until `stop`."""
+        self.refresh()
+        self._timer = self._clock.call_at(self._clock.now_s() + REFRESH_S, self.start)
+
+    def stop(self) -> None:
+        """Refresh no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def refresh(self) -> None:
+        """Set every gauge."""
+        self._refresh_queues()
+        self._refresh_cluster()
+        self._walk_pending()
+
+    def _refresh_queues(self) -> None:
+        session = self._driver.session
+        depth = self._metrics.queue_depth
+        depth.labels("work").set(self._driver.queued)
+        depth.labels("outbound").set(session.outbound if session else 0)
+        depth.labels("unanswered").set(len(session.unanswered) if session else 0)
+        depth.labels("bindings").set(self._bindings.queued if self._bindings else 0)
+        self._metrics.watchers.set(len(self._watchers))
+
+    def _refresh_cluster(self) -> None:
+        cluster = self._engine.cluster()
+        self._metrics.link_up.set(cluster.connected)
+        self._metrics.link_epoch.set(cluster.epoch)
+        self._metrics.servers.set(cluster.servers)
+        self._metrics.gpus.labels("used").set(cluster.used.gpus)
+        self._metrics.gpus.labels("free").set(cluster.capacity.gpus - cluster.used.gpus)
+        for state in JobState:
+            _, total = self._engine.jobs(state=state, limit=1)
+            self._metrics.jobs.labels(state.value).set(total)
+
+    def _walk_pending(self) -> None:
+        views, _ = self._engine.jobs(state=JobState.PENDING, after=self._after, limit=_WALK_JOBS)
+        self._waiting.update(view.waiting.code for view in views if view.waiting is not None)
+        if len(views) == _WALK_JOBS:
+            self._after = views[-1].job.job_id
+            return
+        for code in ReasonCode:
+            self._metrics.jobs_waiting.labels(code.value).set(self._waiting[code])
+        self._after = ""
+        self._waiting.clear()

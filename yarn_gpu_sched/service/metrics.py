@@ -1,0 +1,43 @@
+"""What Prometheus may read. Every label takes values from a fixed set, so the series are bounded.
+
+Counters are counted where things happen, on the event loop; gauges are set once a second by
+`Gauges`. The exporter's thread only ever reads these numbers, never the engine.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS_BUCKETS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+
+
+class Metrics:
+    """All series of one service. Each has its own registry: two services never mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.events = self._counter("events", "Events applied to the engine.")
+        self.decisions = self._counter("decisions", "Decisions sent, by kind.", "kind")
+        self.outcomes = self._counter("outcomes", "Outcomes reported, by code.", "code")
+        self.link_ends = self._counter("link_ends", "Streams of the link ended, by reason.", "reason")
+        self.engine_failures = self._counter("engine_failures", "Events the engine failed on.")
+        self.broken_laws = self._counter("broken_laws", "Laws found broken by audit.", "law")
+        self.recorder_drops = self._counter("recorder_drops", "Events that were not recorded.")
+        self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
+        self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
+        self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
+        self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
+        self.jobs = self._gauge("jobs", "Jobs known, by state.", "state")
+        self.jobs_waiting = self._gauge("jobs_waiting", "Pending jobs, by reason.", "reason")
+        self.gpus = self._gauge("gpus", "GPUs, by use.", "use")
+        self.servers = self._gauge("servers", "Servers known.")
+        self.link_up = self._gauge("link_up", "1 while a resource manager is connected.")
+        self.link_epoch = self._gauge("link_epoch", "Epoch of the last resource manager.")
+        self.watchers = self._gauge("watchers", "Callers that watch jobs.")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"ygs_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"ygs_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"ygs_{name}", text, registry=self.registry, buckets=_SECONDS_BUCKETS)

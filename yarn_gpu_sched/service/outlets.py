@@ -1,0 +1,120 @@
+"""Where the engine's commands go, and what else must know of its events.
+
+Nothing here changes scheduling state, and nothing here may fail a scheduling step: what can fail
+(files, recording) counts its failures and goes on.
+"""
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from yarn_gpu_sched.engine import commands, events
+from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.service.bindings import Bindings
+from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.recording import Recording
+from yarn_gpu_sched.service.session import Session, fits_one_message
+from yarn_gpu_sched.service.watch import Watchers
+
+_log = structlog.get_logger(__name__)
+
+AnyDecision = commands.PlaceGang | commands.RefuseJob
+# What the engine is told of a decision that cannot be sent.
+Made = Callable[[float], events.AnyEvent]
+
+
+class Outlets:
+    """Decisions to the link, bindings to files, touched jobs to watchers."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        watchers: Watchers,
+        bindings: Bindings | None = None,
+        recording: Recording | None = None,
+    ) -> None:
+        self.metrics = metrics
+        self._watchers = watchers
+        self._bindings = bindings
+        self._recording = recording
+        self._decisions = {
+            commands.PlaceGang: metrics.decisions.labels("place_gang"),
+            commands.RefuseJob: metrics.decisions.labels("refuse_job"),
+        }
+        self._outcomes = {code: metrics.outcomes.labels(code.value) for code in OutcomeCode}
+
+    def before(self, event: events.AnyEvent, session: Session | None) -> None:
+        """Take note of an event that is about to be applied."""
+        if self._recording is not None:
+            self._recording.record(event)
+        if isinstance(event, events.OutcomeReported):
+            self._answered(event, session)
+        elif self._bindings is None:
+            return
+        elif isinstance(event, events.ResourceManagerRegistered):
+            self._bindings.begin(event.settle_left_s)
+        elif isinstance(event, events.SnapshotEnded):
+            self._bindings.end()
+
+    def _answered(self, event: events.OutcomeReported, session: Session | None) -> None:
+        asked = session.unanswered.pop(event.decision_id, None) if session is not None else None
+        if asked is None or session is None:
+            return
+        self._outcomes[event.code].inc()
+        self.metrics.outcome_s.observe(max(0.0, event.now_s - asked.decided_s))
+        if event.code is not OutcomeCode.COMMITTED:
+            _log.warning(
+                "decision_refused",
+                decision_id=event.decision_id,
+                job_id=asked.job_id,
+                epoch=session.registration.epoch,
+                code=event.code.value,
+                detail=event.detail,
+            )
+
+    def carry_out(self, todo: Iterable[commands.AnyCommand], session: Session | None, now_s: float) -> list[Made]:
+        """Carry commands out in order. Returns what became at once of those that cannot be sent."""
+        undeliverable: list[Made] = []
+        for command in todo:
+            if isinstance(command, commands.JobTouched):
+                self._watchers.touched(command.job_id)
+            elif isinstance(command, (commands.PlaceGang, commands.RefuseJob)):
+                if session is not None and not self._send(command, session, now_s):
+                    undeliverable.append(_too_large(command.decision_id))
+            elif self._bindings is not None:
+                self._bind(command, self._bindings)
+        return undeliverable
+
+    def _send(self, decision: AnyDecision, session: Session, now_s: float) -> bool:
+        if not fits_one_message(decision):
+            _log.error("decision_too_large", decision_id=decision.decision_id, job_id=decision.job_id)
+            return False
+        session.send(decision, now_s)
+        self._decisions[type(decision)].inc()
+        _log.debug(
+            "decision_sent",
+            decision_id=decision.decision_id,
+            job_id=decision.job_id,
+            epoch=session.registration.epoch,
+        )
+        return True
+
+    def _bind(self, command: commands.Bind | commands.Unbind, bindings: Bindings) -> None:
+        if isinstance(command, commands.Bind):
+            bindings.bind(command.container_id, command.gpu_indices)
+        else:
+            bindings.unbind(command.container_id)
+
+    def broken(self, law: int, evidence: str) -> None:
+        """Tell that an audit found a law broken."""
+        self.metrics.broken_laws.labels(str(law)).inc()
+        _log.error("law_broken", law=law, evidence=evidence)
+
+
+def _too_large(decision_id: int) -> Made:
+    return lambda now_s: events.OutcomeReported(
+        now_s=now_s,
+        decision_id=decision_id,
+        code=OutcomeCode.INVALID,
+        detail="the decision is larger than a message may be (1 MiB)",
+    )

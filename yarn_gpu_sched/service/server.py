@@ -1,0 +1,188 @@
+"""The service, put together: one engine, its driver, and everything that listens."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import structlog
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from yarn_gpu_sched.engine import Engine, EngineSettings
+from yarn_gpu_sched.journal import Recorder
+from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, jobs_pb2, link_pb2
+from yarn_gpu_sched.service.addresses import Address
+from yarn_gpu_sched.service.binding_files import BindingFiles
+from yarn_gpu_sched.service.bindings import Bindings
+from yarn_gpu_sched.service.clock import Clock, LoopClock
+from yarn_gpu_sched.service.cluster import Cluster
+from yarn_gpu_sched.service.driver import Driver
+from yarn_gpu_sched.service.exporter import Exporter
+from yarn_gpu_sched.service.gauges import Gauges
+from yarn_gpu_sched.service.handlers import Methods, service_handler
+from yarn_gpu_sched.service.jobs import Jobs
+from yarn_gpu_sched.service.link import Link
+from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.outlets import Outlets
+from yarn_gpu_sched.service.recording import Recording
+from yarn_gpu_sched.service.session import SessionLimits
+from yarn_gpu_sched.service.settings import Settings
+from yarn_gpu_sched.service.watch import Watchers
+
+CALLS_MAX = 256
+STREAMS_PER_CONNECTION_MAX = 128
+_FLUSH_S = 2.0
+
+_log = structlog.get_logger(__name__)
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
+    ("grpc.so_reuseport", 0),  # a second service on the same port must fail, not share it
+    # A peer that pings every 10 s is welcome; one that went away is noticed.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+_SERVICES = tuple(
+    file.services_by_name[name]
+    for file, name in (
+        (link_pb2.DESCRIPTOR, "ResourceManagerLinkService"),
+        (jobs_pb2.DESCRIPTOR, "JobsService"),
+        (cluster_pb2.DESCRIPTOR, "ClusterService"),
+    )
+)
+
+
+class CannotStart(RuntimeError):  # noqa: N818 - a name that says what is wrong
+    """The service cannot start; the text says why in one sentence."""
+
+
+class Service:
+    """One scheduling service. `start`, then `stop`; `port` is where it listens."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        """Take directories and build the parts; call it on a running event loop."""
+        self.settings = settings
+        self.clock = clock or LoopClock()
+        self.metrics = Metrics()
+        self.engine = Engine(_engine_settings(settings))
+        self.port = 0
+        self._files = BindingFiles(Path(settings.binding_dir)) if settings.binding_dir else None
+        self.bindings = Bindings(self._files, self.clock, self.metrics) if self._files else None
+        self.recording = _recording(settings, self.metrics)
+        self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
+        outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
+        self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
+        self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings)
+        self._health = health.aio.HealthServicer()
+        self._server = self._build()
+        self._exporter: Exporter | None = None
+        self._driving: asyncio.Task[None] | None = None
+
+    def _build(self) -> aio.Server:
+        server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        limits = SessionLimits(self.settings.outbound_mb_max << 20, self.settings.unanswered_max)
+        link = Link(self.driver, self.clock, limits)
+        jobs = Jobs(self.engine, self.clock)
+        cluster = Cluster(self.engine)
+        methods: tuple[Methods, ...] = (
+            {"Connect": link.connect},
+            {
+                "ListJobs": jobs.list_jobs,
+                "GetJob": jobs.get_job,
+                "GetWaitingReason": jobs.get_waiting_reason,
+                "WatchJobs": self.watchers.watch,
+            },
+            {
+                "GetCluster": cluster.get_cluster,
+                "ListServers": cluster.list_servers,
+                "ListVirtualClusters": cluster.list_virtual_clusters,
+            },
+        )
+        server.add_generic_rpc_handlers(tuple(map(service_handler, _SERVICES, methods)))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [service.full_name for service in _SERVICES]
+        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        return server
+
+    async def start(self) -> None:
+        """Listen. Raises `CannotStart`."""
+        self.port = self._listen(self.settings.address)
+        if self.settings.metrics_address is not None:
+            self._exporter = Exporter(self.settings.metrics_address, self.metrics.registry)
+            self._gauges.start()
+        self._driving = asyncio.create_task(self.driver.run())
+        await self._server.start()
+        for name in ("", *(service.full_name for service in _SERVICES)):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        _log.info("listening", address=str(Address(self.settings.address.host, self.port)))
+
+    def _listen(self, address: Address) -> int:
+        try:
+            port = self._server.add_insecure_port(str(address))
+        except RuntimeError:
+            port = 0
+        if port == 0:
+            raise CannotStart(f"listen: {address} is in use or cannot be listened on")
+        return port
+
+    async def wait_failed(self) -> None:
+        """Return only when the driver is gone, which it never should be."""
+        assert self._driving is not None
+        await asyncio.wait({self._driving})
+
+    async def stop(self) -> None:
+        """Stop gracefully: calls end, what was decided is bound and recorded."""
+        await self._health.enter_graceful_shutdown()
+        self.driver.close()
+        self.watchers.close()
+        await self._server.stop(self.settings.stop_grace_s)
+        await self._stop_driver()
+        self._gauges.stop()
+        if self.bindings is not None:
+            await self.bindings.flush(_FLUSH_S)
+            await self.bindings.close()
+        if self._files is not None:
+            self._files.close()
+        if self.recording is not None:
+            self.recording.close()
+        if self._exporter is not None:
+            self._exporter.close()
+        _log.info("stopped")
+
+    async def _stop_driver(self) -> None:
+        if self._driving is None:
+            return
+        if not self._driving.done():
+            await self.driver.settle()
+        self._driving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._driving
+
+
+def _engine_settings(settings: Settings) -> EngineSettings:
+    names = EngineSettings.__struct_fields__
+    return EngineSettings(**{name: getattr(settings, name) for name in names if name in Settings.model_fields})
+
+
+def _recording(settings: Settings, metrics: Metrics) -> Recording | None:
+    if not settings.recorder_dir:
+        return None
+
+    def make() -> Recorder:
+        return Recorder(
+            Path(settings.recorder_dir),
+            file_bytes_max=settings.recorder_file_mb_max << 20,
+            files_max=settings.recorder_files_max,
+        )
+
+    try:
+        return Recording(make, metrics)
+    except OSError as error:
+        raise CannotStart(f"recorder_dir: {settings.recorder_dir}: {error}") from error

@@ -1,0 +1,126 @@
+"""One registered resource manager on one stream: what is still to be sent to it.
+
+Decisions wait here as the engine made them and are encoded when the stream takes them.
+"""
+
+import asyncio
+import secrets
+from collections import deque
+
+import grpc
+import msgspec
+
+from yarn_gpu_sched.protocol.bounds import DECISIONS_MAX, MESSAGE_BYTES_MAX
+from yarn_gpu_sched.protocol.convert import (
+    AnyDecision,
+    Registration,
+    add_decision,
+    decision_bytes_max,
+)
+from yarn_gpu_sched.protocol.v1 import link_pb2
+from yarn_gpu_sched.service.refusal import Refusal
+
+BATCHES_MAX = 4
+_SESSION_ID_BYTES = 8
+# What a message holds beside its decisions.
+_ENVELOPE_BYTES = 64
+
+
+class SessionLimits(msgspec.Struct, frozen=True):
+    """How much a resource manager may leave unread and unanswered before its stream is ended."""
+
+    outbound_bytes_max: int = 64 << 20
+    unanswered_max: int = 1 << 18
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A decision whose outcome is awaited."""
+
+    job_id: str
+    decided_s: float
+
+
+class Session:
+    """What the service keeps of one stream. Lives on the event loop's thread alone."""
+
+    def __init__(self, registration: Registration, limits: SessionLimits) -> None:
+        self.session_id = secrets.token_hex(_SESSION_ID_BYTES)
+        self.registration = registration
+        self.ended: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        self.wake = asyncio.Event()
+        self.slots = asyncio.Semaphore(BATCHES_MAX)
+        self.snapshot_ended = False
+        self.heartbeat_due = False
+        self.outbound_bytes = 0
+        self.unanswered: dict[int, Asked] = {}
+        self._limits = limits
+        self._outbound: deque[AnyDecision] = deque()
+
+    @property
+    def outbound(self) -> int:
+        """Decisions that the stream has not taken yet."""
+        return len(self._outbound)
+
+    def end(self, refusal: Refusal | None = None) -> None:
+        """End the stream, with a status if something is wrong. The first reason counts."""
+        if not self.ended.done():
+            self.ended.set_result(refusal)
+
+    def beat(self) -> None:
+        """Send a heartbeat as soon as the stream takes it; one is enough however long it waits."""
+        self.heartbeat_due = True
+        self.wake.set()
+
+    def send(self, decision: AnyDecision, now_s: float) -> None:
+        """Queue a decision. When the queue is full the stream ends: a new one begins afresh."""
+        if self.ended.done():
+            return
+        self._outbound.append(decision)
+        self.outbound_bytes += decision_bytes_max(decision)
+        self.unanswered[decision.decision_id] = Asked(decision.job_id, now_s)
+        if self.outbound_bytes > self._limits.outbound_bytes_max:
+            self.end(_full("unread", f"{self.outbound_bytes} bytes of decisions"))
+        elif len(self.unanswered) > self._limits.unanswered_max:
+            self.end(_full("unanswered", f"{len(self.unanswered)} decisions"))
+        self.wake.set()
+
+    def next_message(self) -> link_pb2.ConnectResponse | None:
+        """Take what fits in one message: decisions before heartbeats, nothing if none waits."""
+        message = link_pb2.ConnectResponse()
+        if self._outbound:
+            self._fill(message.decisions)
+        elif self.heartbeat_due:
+            message.heartbeat.SetInParent()
+        else:
+            return None
+        self.heartbeat_due = False
+        return message
+
+    def _fill(self, decisions: link_pb2.Decisions) -> None:
+        left_bytes = MESSAGE_BYTES_MAX - _ENVELOPE_BYTES
+        for count in range(min(len(self._outbound), DECISIONS_MAX)):
+            bytes_max = decision_bytes_max(self._outbound[0])
+            # The first may look too large: it was measured exactly before it was queued.
+            if bytes_max > left_bytes and count:
+                return
+            left_bytes -= bytes_max
+            self.outbound_bytes -= bytes_max
+            add_decision(decisions, self._outbound.popleft(), self.session_id, self.registration.epoch)
+
+
+def _full(what: str, how_much: str) -> Refusal:
+    return Refusal(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        f"{how_much} are {what}: register again to begin afresh",
+        f"TOO_MUCH_{what.upper()}",
+    )
+
+
+def fits_one_message(decision: AnyDecision) -> bool:
+    """Tell whether a decision can be sent at all."""
+    room_bytes = MESSAGE_BYTES_MAX - _ENVELOPE_BYTES
+    if decision_bytes_max(decision) <= room_bytes:
+        return True
+    alone = link_pb2.Decisions()
+    add_decision(alone, decision, "0" * 2 * _SESSION_ID_BYTES, (1 << 63) - 1)
+    return alone.ByteSize() <= room_bytes

@@ -1,0 +1,130 @@
+"""What can be set, with meaning, range and default. How settings are found: `settings_files`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from yarn_gpu_sched.service.addresses import Address, loopback
+
+ENVIRONMENT_PREFIX = "YGS_"
+
+
+def _listen(text: str) -> str:
+    return str(loopback(text))
+
+
+def _metrics_listen(text: str) -> str:
+    return str(loopback(text)) if text else ""
+
+
+def _absolute(text: str) -> str:
+    if text and not Path(text).is_absolute():
+        raise ValueError("must be an absolute path, or empty")
+    return text
+
+
+Listen = Annotated[str, pydantic.AfterValidator(_listen)]
+MaybeListen = Annotated[str, pydantic.AfterValidator(_metrics_listen)]
+MaybeDirectory = Annotated[str, pydantic.AfterValidator(_absolute)]
+
+
+def _setting(default: Any, meaning: str, right: str, **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own
+    return Field(default, description=meaning, json_schema_extra={"right": right}, **limits)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. docs/service.md has the same table; a test compares them."""
+
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, validate_default=True)
+
+    listen: Listen = _setting(
+        "127.0.0.1:7433",
+        "Where the service listens.",
+        "host:port on loopback; port 0 is chosen by the system",
+    )
+    metrics_listen: MaybeListen = _setting(
+        "", "Where Prometheus may read; empty: nowhere.", "host:port on loopback, or empty"
+    )
+    binding_dir: MaybeDirectory = _setting(
+        "",
+        "Directory of binding files; empty: none are written.",
+        "an absolute path of a directory that is empty or the service's own, or empty",
+    )
+    recorder_dir: MaybeDirectory = _setting(
+        "", "Directory of recorded events; empty: nothing is recorded.", "an absolute path, or empty"
+    )
+    recorder_file_mb_max: int = _setting(
+        64, "Size in MiB at which a new file of the record begins.", "1 to 4096", ge=1, le=4096
+    )
+    recorder_files_max: int = _setting(16, "Files of the record that are kept.", "2 to 10000", ge=2, le=10_000)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", "Least severe log line that is written.", "debug, info, warning or error"
+    )
+    audit_every_events: int = _setting(
+        100_000,
+        "Check the engine's laws once in so many events; 0: never.",
+        "0 to 1000000000",
+        ge=0,
+        le=1_000_000_000,
+    )
+    outbound_mb_max: int = _setting(
+        64,
+        "Decisions in MiB that a resource manager may leave unread before its stream is ended.",
+        "1 to 1024",
+        ge=1,
+        le=1024,
+    )
+    unanswered_max: int = _setting(
+        262_144,
+        "Decisions that a resource manager may leave unanswered before its stream is ended.",
+        "1 to 10000000",
+        ge=1,
+        le=10_000_000,
+    )
+    watchers_max: int = _setting(64, "Callers that may watch jobs at once.", "1 to 128", ge=1, le=128)
+    stop_grace_s: float = _setting(
+        2.0, "Seconds that calls under way may take when the service stops.", "0 to 60", ge=0, le=60
+    )
+    am_share: float = _setting(
+        0.10,
+        "Share of the GPU servers' memory and vcores that application masters may hold.",
+        "0 to 1",
+        ge=0,
+        le=1,
+    )
+    cpu_share: float = _setting(
+        0.10,
+        "Share of a GPU server's memory and vcores that work without GPUs may always use.",
+        "0 to 1",
+        ge=0,
+        le=1,
+    )
+    backoff_min_s: float = _setting(
+        0.1,
+        "Seconds before a gang that the resource manager refused is tried again.",
+        "0.01 to 60",
+        ge=0.01,
+        le=60,
+    )
+    backoff_max_s: float = _setting(30.0, "Most seconds between two such tries.", "0.01 to 3600", ge=0.01, le=3600)
+    ended_jobs_max: int = _setting(10_000, "Ended jobs that are still shown.", "0 to 1000000", ge=0, le=1_000_000)
+    policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
+
+    @pydantic.model_validator(mode="after")
+    def _check_backoff(self) -> "Settings":
+        if self.backoff_max_s < self.backoff_min_s:
+            raise ValueError("backoff_max_s must be at least backoff_min_s")
+        return self
+
+    @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return loopback(self.listen)
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where Prometheus may read."""
+        return loopback(self.metrics_listen) if self.metrics_listen else None
