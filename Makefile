@@ -94,8 +94,10 @@ $(MADE)/java: tools/prerequisites.sh tools/java_home.sh
 $(MADE)/venv: requirements/dev.lock setup.cfg pyproject.toml | $(MADE)/python
 	@echo "==> environment in $(VENV)"
 	[ -x $(BIN)/python ] || "$$(tools/python.sh)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	{
+	    $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
+	    $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	} >$(MADE)/venv.log 2>&1 || { tail -n 30 $(MADE)/venv.log >&2; exit 1; }
 	touch $@
 
 $(SHIM_JAR): $(SHIM_SOURCES) | $(MADE)/java
