@@ -1,0 +1,38 @@
+package io.github.yarn_gpu_sched.load;
+
+import java.io.IOException;
+
+/** What a scenario works on: a ResourceManager, with simulated servers of our own or with those it has. */
+record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, String queue, Report report) {
+  /** Reads the options that all scenarios share; starts simulated servers if any are wished for. */
+  static Cluster open(Options options, Report report) throws IOException, InterruptedException {
+    int count = options.number("servers", 0, 0, 62_000);
+    Shape shape = new Shape(
+        options.number("server-memory-mb", 262_144, 64, Integer.MAX_VALUE),
+        options.number("server-vcores", 1024, 1, 1_000_000),
+        options.number("server-gpus", 8, 0, 1024));
+    int beat_ms = options.number("beat-ms", 1000, 10, 600_000);
+    int runs_ms = options.number("runs-ms", 0, 0, Integer.MAX_VALUE);
+    String queue = options.text("queue", "default");
+    options.refuseUnknown();
+    ResourceManager rm = new ResourceManager();
+    if (count == 0) {
+      // Without a process behind them, containers of real NodeManagers are only held, and ended by their release.
+      return new Cluster(rm, null, container -> { }, queue, report);
+    }
+    FakeServers servers = new FakeServers(rm, count, shape, runs_ms);
+    long begun_ns = System.nanoTime();
+    servers.start(beat_ms);
+    report.event("servers_registered", "servers", count, "gpus_each", shape.gpus(), "beat_ms", beat_ms,
+        "took_ms", (System.nanoTime() - begun_ns) / 1e6);
+    return new Cluster(rm, servers, servers::launch, queue, report);
+  }
+
+  /** Tells how the simulated servers fared; errors are heartbeats or registrations that failed. */
+  void tellServers() {
+    if (servers != null) {
+      report.event("servers", "heartbeats", servers.heartbeats(), "errors", servers.errors(),
+          "containers", servers.containers());
+    }
+  }
+}
