@@ -1,0 +1,38 @@
+"""`.ci/run` sets up, lints and tests, prints what each step took, and ends with the failing step's code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    return tmp_path
+
+
+def run(checkout: Path, makefile: str) -> subprocess.CompletedProcess[str]:
+    (checkout / "Makefile").write_text(makefile)
+    return subprocess.run(["/bin/bash", ".ci/run"], check=False, cwd=checkout, capture_output=True, text=True)
+
+
+def test_steps_run_in_order_and_are_timed(checkout: Path) -> None:
+    done = run(checkout, "setup lint test:\n\t@echo did $@\n")
+    assert done.returncode == 0
+    assert re.findall(r"^did (\w+)$", done.stdout, re.MULTILINE) == ["setup", "lint", "test"]
+    assert re.findall(r"^=== make (\w+): \d+ s, exit code 0$", done.stdout, re.MULTILINE) == ["setup", "lint", "test"]
+
+
+def test_failing_step_ends_it_with_a_failure(checkout: Path) -> None:
+    done = run(checkout, "setup test:\n\t@echo did $@\nlint:\n\t@exit 3\n")
+    assert done.returncode == 2, "make's code for a failed recipe"
+    assert "=== make lint: 0 s, exit code 2" in done.stdout
+    assert "did test" not in done.stdout
