@@ -37,16 +37,18 @@ test: setup $(if $(shell command -v npm),$(BUF)) ## Run every test
 	@$(WITH_JDK); $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar
-	@step() { echo "==> $$1"; shift; "$$@"; }
-	step "ruff check" $(BIN)/ruff check --quiet .
-	step "ruff format" $(BIN)/ruff format --quiet --check .
-	step "mypy" $(BIN)/mypy $(CHECKED)
+	@failed=0
+	step() { echo "==> $$1"; shift; "$$@" || failed=1; }
+	step "ruff check" $(BIN)/ruff check --quiet --output-format concise .
+	step "ruff format" $(BIN)/ruff format --quiet --check --output-format concise .
+	step "mypy" $(BIN)/mypy --no-error-summary $(CHECKED)
 	step "import layers" $(BIN)/lint-imports --no-logo
 	step "buf lint" $(BUF) lint proto
 	step "buf breaking" $(BUF) breaking proto --against proto/image.binpb
 	step "stubs as generated" $(BIN)/python tools/stubs.py --check
 	step "jar holds only what it may" $(BIN)/python rm-shim/gate.py
 	step "ignores have reasons" $(BIN)/python tools/ignores.py
+	[ "$$failed" = 0 ] || { echo "make lint: see above" >&2; exit 1; }
 
 bench: setup ## Measure; figures and limits as JSON under build/bench/
 	@$(WITH_JDK); mkdir -p build/bench; $(BIN)/python -m benchmarks --out build/bench
