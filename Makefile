@@ -73,7 +73,7 @@ lock: $(MADE)/venv ## Pin the dependencies of setup.cfg again, with hashes
 	@tools/lock.sh
 
 hadoop: $(MADE)/venv $(MADE)/java
-	@$(WITH_JDK); $(BIN)/python -m yarn_gpu_sched.embedded.fetch $(HADOOP)
+	@$(WITH_JDK); $(BIN)/python -c 'import sys; from yarn_gpu_sched.embedded.fetch import main; sys.exit(main())' $(HADOOP)
 
 shim: $(SHIM_JAR)
 
