@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from yarn_gpu_sched.cli.convert import server_document, server_state_name, virtual_cluster_document
 from yarn_gpu_sched.cli.documents import ServersDocument, VirtualClustersDocument
@@ -34,25 +36,24 @@ def servers(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click p
     out.print(text(_total(cluster)))
 
 
-def _servers(views: list[cluster_pb2.ServerView]) -> object:
-    listing = table(
-        *("SERVER", "RACK", "STATE", "GPUS", "FREE", "MEMORY", "VCORES", "RUNS"),
-        numbers=("GPUS", "MEMORY", "VCORES", "RUNS"),
-        whole=("SERVER",),
+def _servers(views: list[cluster_pb2.ServerView]) -> Table:
+    numbers = ("GPUS", "MEMORY", "VCORES", "RUNS")
+    columns = ("SERVER", "RACK", "STATE", "GPUS", "FREE", "MEMORY", "VCORES", "RUNS")
+    return table(columns, map(_server_row, views), numbers=numbers, folded=("SERVER",))
+
+
+def _server_row(view: cluster_pb2.ServerView) -> tuple[Text, ...]:
+    server, used, state = view.server, view.used, server_state_name(view.server.state)
+    return (
+        text(server.server_id),
+        text(server.rack),
+        text(state, _STYLES.get(state, "")),
+        text(f"{used.gpus}/{server.capacity.gpus}"),
+        text(index_ranges([gpu.index for gpu in view.gpus if not gpu.job_id]) or "-"),
+        text(f"{memory(used.memory_mb)}/{memory(server.capacity.memory_mb)}"),
+        text(f"{used.vcores}/{server.capacity.vcores}"),
+        text(view.containers),
     )
-    for view in views:
-        server, used, state = view.server, view.used, server_state_name(view.server.state)
-        listing.add_row(
-            text(server.server_id),
-            text(server.rack),
-            text(state, _STYLES.get(state, "")),
-            text(f"{used.gpus}/{server.capacity.gpus}"),
-            text(index_ranges([gpu.index for gpu in view.gpus if not gpu.job_id]) or "-"),
-            text(f"{memory(used.memory_mb)}/{memory(server.capacity.memory_mb)}"),
-            text(f"{used.vcores}/{server.capacity.vcores}"),
-            text(view.containers),
-        )
-    return listing
 
 
 def _total(cluster: cluster_pb2.GetClusterResponse) -> str:
@@ -77,20 +78,21 @@ def vcs(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passe
     console().print(_virtual_clusters(uses) if uses else text("no virtual clusters"))
 
 
-def _virtual_clusters(uses: list[virtual_cluster_pb2.VirtualClusterUse]) -> object:
+def _virtual_clusters(uses: list[virtual_cluster_pb2.VirtualClusterUse]) -> Table:
     numbers = ("QUOTA", "MAX", "GPUS", "MEMORY", "VCORES", "RUNNING", "PENDING")
-    listing = table("VC", "STATE", *numbers, numbers=numbers, whole=("VC",))
-    for use in uses:
-        vc = use.virtual_cluster
-        listing.add_row(
-            text(vc.path),
-            text("open" if vc.running else "stopped"),
-            text(vc.quota_gpus if vc.HasField("quota_gpus") else "-"),
-            text(vc.maximum_gpus if vc.HasField("maximum_gpus") else "-"),
-            text(use.used.gpus),
-            text(memory(use.used.memory_mb)),
-            text(use.used.vcores),
-            text(use.jobs_running),
-            text(use.jobs_pending),
-        )
-    return listing
+    return table(("VC", "STATE", *numbers), map(_virtual_cluster_row, uses), numbers=numbers, folded=("VC",))
+
+
+def _virtual_cluster_row(use: virtual_cluster_pb2.VirtualClusterUse) -> tuple[Text, ...]:
+    vc = use.virtual_cluster
+    return (
+        text(vc.path),
+        text("open" if vc.running else "stopped"),
+        text(vc.quota_gpus if vc.HasField("quota_gpus") else "-"),
+        text(vc.maximum_gpus if vc.HasField("maximum_gpus") else "-"),
+        text(use.used.gpus),
+        text(memory(use.used.memory_mb)),
+        text(use.used.vcores),
+        text(use.jobs_running),
+        text(use.jobs_pending),
+    )

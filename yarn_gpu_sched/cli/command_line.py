@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 import click
 
@@ -15,7 +16,7 @@ from yarn_gpu_sched.cli.service_option import service_option
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="yarn-gpu-sched", prog_name="ygs")
-@service_option
+@partial(service_option, envvar="YGS_SERVICE")
 @click.pass_context
 def ygs(context: click.Context, service: str | None) -> None:
     """Gang scheduling of GPUs for a YARN cluster.

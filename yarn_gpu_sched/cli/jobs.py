@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from yarn_gpu_sched.cli.convert import (
     end_name,
@@ -19,7 +20,7 @@ from yarn_gpu_sched.cli.documents import JobsDocument, WhyDocument
 from yarn_gpu_sched.cli.output import console, duration, index_ranges, memory, print_json, table, text
 from yarn_gpu_sched.cli.service_option import connected, service_option
 from yarn_gpu_sched.cli.text import clean
-from yarn_gpu_sched.protocol.v1 import job_pb2
+from yarn_gpu_sched.protocol.v1 import container_pb2, job_pb2
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.client import Client
@@ -43,7 +44,10 @@ as_json = click.option("--json", "json_", is_flag=True, help="Print a JSON docum
 @as_json
 @service_option
 def jobs(state: str | None, vc: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
-    """List jobs in order of submission."""
+    """List jobs in order of submission.
+
+    GPUS is what a job holds, and after a plus what it still wants; AGE counts from when the service first saw it.
+    """
     with connected(service) as client:
         views = [
             view
@@ -58,21 +62,26 @@ def jobs(state: str | None, vc: str, json_: bool, service: str | None) -> None: 
 
 def _print_jobs(views: list[job_pb2.JobView]) -> None:
     listing = table(
-        "JOB", "STATE", "GPUS", "WANTS", "AGE", "WHY", "VC", "NAME", numbers=("GPUS", "WANTS"), whole=("JOB",)
+        ("JOB", "STATE", "GPUS", "AGE", "WHY", "VC", "NAME"),
+        map(_job_row, views),
+        numbers=("GPUS", "AGE"),
+        whole=("JOB", "STATE", "WHY"),
     )
-    for view in views:
-        state = state_name(view.state)
-        listing.add_row(
-            text(view.job.job_id),
-            text(state, _STYLES.get(state, "")),
-            text(view.used.gpus),
-            text(view.gpus_pending or "-"),
-            text(duration(view.age_s)),
-            text(_why_in_short(view)),
-            text(view.job.virtual_cluster.removeprefix("root.")),
-            text(clean(view.job.name, characters_max=NAME_CHARACTERS_MAX)),
-        )
     console().print(listing if views else text("no jobs"))
+
+
+def _job_row(view: job_pb2.JobView) -> tuple[Text, ...]:
+    state = state_name(view.state)
+    wanted = f"+{view.gpus_pending}" if view.gpus_pending else ""
+    return (
+        text(view.job.job_id),
+        text(state, _STYLES.get(state, "")),
+        text(f"{view.used.gpus}{wanted}"),
+        text(duration(view.age_s)),
+        text(_why_in_short(view)),
+        text(view.job.virtual_cluster.removeprefix("root.")),
+        text(clean(view.job.name, characters_max=NAME_CHARACTERS_MAX)),
+    )
 
 
 def _why_in_short(view: job_pb2.JobView) -> str:
@@ -171,14 +180,22 @@ def _gang(view: job_pb2.JobView) -> str:
 
 
 def _containers(view: job_pb2.JobView) -> Table:
-    listing = table("CONTAINER", "SERVER", "GPUS", "MEM", "VC", whole=("CONTAINER", "SERVER"), numbers=("MEM", "VC"))
-    for container in view.containers:
-        note = " (master)" if container.application_master else ""
-        listing.add_row(
-            text(container.container_id + note + (" (ending)" if container.ending else "")),
-            text(container.server_id),
-            text(index_ranges(container.gpu_indices) or "-"),
-            text(memory(container.resource.memory_mb)),
-            text(container.resource.vcores),
-        )
-    return listing
+    return table(
+        ("CONTAINER", "SERVER", "GPUS", "MEM", "CORES", "NOTE"),
+        map(_container_row, view.containers),
+        whole=("CONTAINER",),
+        folded=("SERVER",),
+        numbers=("MEM", "CORES"),
+    )
+
+
+def _container_row(container: container_pb2.Container) -> tuple[Text, ...]:
+    notes = {"master": container.application_master, "ending": container.ending}
+    return (
+        text(container.container_id),
+        text(container.server_id),
+        text(index_ranges(container.gpu_indices) or "-"),
+        text(memory(container.resource.memory_mb)),
+        text(container.resource.vcores),
+        text(" ".join(note for note, applies in notes.items() if applies)),
+    )

@@ -18,9 +18,12 @@ from rich.text import Text
 from yarn_gpu_sched.cli.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 WIDTH_WITHOUT_TERMINAL = 80
+ROOMY_CELLS = 100
+CELLS_MIN = 3
+WHOLE_CELLS_MAX = 44  # a YARN container id with its epoch
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _TWO_DIGITS = 10
 
@@ -47,23 +50,53 @@ def text(value: object, style: str = "") -> Text:
     return Text(clean(str(value)), style=style)
 
 
-def table(*columns: str, numbers: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
-    """Return an empty table that fits the terminal.
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Text]],
+    *,
+    numbers: Collection[str] = (),
+    whole: Collection[str] = (),
+    folded: Collection[str] = (),
+) -> Table:
+    """Return a table that fits the terminal.
 
-    Columns in ``numbers`` are aligned to the right and never cut; those in ``whole`` break over lines instead of losing
-    characters (identifiers, to be copied); all others are cut with an ellipsis.
+    Columns in ``numbers`` are aligned to the right and never cut. Those in ``whole`` (identifiers, to be copied) keep
+    up to ``WHOLE_CELLS_MAX`` cells and break over lines beyond. The others share what is left: those in ``folded`` break
+    over lines, the rest is cut with an ellipsis.
     """
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    for name in columns:
-        number, unbroken = name in numbers, name in whole
+    filled = list(rows)
+    width = console().width
+    gap = 2 if width >= ROOMY_CELLS else 1
+    widest = [max([len(name), *(row[index].cell_len for row in filled)]) for index, name in enumerate(columns)]
+    fixed = [
+        cells if name in numbers else min(cells, WHOLE_CELLS_MAX) if name in whole else None
+        for name, cells in zip(columns, widest, strict=True)
+    ]
+    room = width - gap * len(columns) - sum(cells for cells in fixed if cells is not None)
+    shares = iter(_share([w for w, cells in zip(widest, fixed, strict=True) if cells is None], room))
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold", show_edge=False)
+    for name, cells in zip(columns, fixed, strict=True):
         made.add_column(
             name,
-            justify="right" if number else "left",
-            no_wrap=not unbroken,
-            overflow="fold" if unbroken else "ellipsis",
-            min_width=len(name) if number else None,
+            justify="right" if name in numbers else "left",
+            no_wrap=name not in (*whole, *folded),
+            overflow="fold" if name in (*whole, *folded) else "ellipsis",
+            width=next(shares) if cells is None else cells,
         )
+    for row in filled:
+        made.add_row(*row)
     return made
+
+
+def _share(wanted: Sequence[int], room: int) -> list[int]:
+    """Divide ``room`` cells: who wants less than an equal share gets that, the others share what is left."""
+    given = [0] * len(wanted)
+    waiting = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for position, index in enumerate(waiting):
+        equal = max(room, 0) // (len(waiting) - position)
+        given[index] = max(CELLS_MIN, min(wanted[index], equal))
+        room -= given[index]
+    return given
 
 
 def print_json(document: msgspec.Struct) -> None:

@@ -23,11 +23,11 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
     return value
 
 
-def service_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--service`; the command reads it by `connected`."""
+def service_option(command: Callable[..., Any], *, envvar: str | None = None) -> Callable[..., Any]:
+    """Add `--service`; the command reads it by `connected`. Only the outermost command reads the environment."""
     return click.option(
         "--service",
-        envvar="YGS_SERVICE",
+        envvar=envvar,
         metavar="HOST:PORT",
         callback=_address,
         help=f"The scheduling service.  [env: YGS_SERVICE; default: {DEFAULT_TARGET}]",

@@ -1,0 +1,154 @@
+"""A real gRPC server on loopback that answers every read with the same canned messages."""
+
+# ruff: noqa: N802, ARG002 - names and parameters of the methods are those of the protocol
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import grpc
+
+from tests.client.scripted import serving
+from yarn_gpu_sched.protocol.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    container_pb2,
+    job_pb2,
+    jobs_pb2,
+    jobs_pb2_grpc,
+    reason_pb2,
+    resource_pb2,
+    server_pb2,
+    virtual_cluster_pb2,
+)
+
+APPLICATION = "application_1764450000000_0001"
+CONTAINER = "container_e01_1764450000000_0001_01_000002"
+
+
+def resource(gpus: int = 0, memory_mb: int = 0, vcores: int = 0) -> resource_pb2.Resource:
+    return resource_pb2.Resource(gpus=gpus, memory_mb=memory_mb, vcores=vcores)
+
+
+def job_view(text: str = "training", job_id: str = APPLICATION) -> job_pb2.JobView:
+    """Return a pending job with one container; every field that a submitter may fill holds ``text``."""
+    job = job_pb2.Job(
+        job_id=job_id, virtual_cluster=f"root.{text}", user=text, name=text, tags=[text, "gang:4x2"], attempt=1
+    )
+    job.submit_time.FromSeconds(1_764_450_000)
+    return job_pb2.JobView(
+        job=job,
+        state=job_pb2.JOB_STATE_PENDING,
+        gang_containers=4,
+        gpus_pending=8,
+        used=resource(2, 256, 1),
+        containers=[container(job_id, text)],
+        waiting=waiting(text),
+        diagnostics=text,
+        age_s=754.0,
+    )
+
+
+def container(job_id: str, text: str) -> container_pb2.Container:
+    return container_pb2.Container(
+        container_id=CONTAINER,
+        job_id=job_id,
+        attempt=1,
+        server_id=f"gpu-a1:45454{text}",
+        resource=resource(2, 256, 1),
+        gpu_indices=[0, 1],
+    )
+
+
+def waiting(text: str) -> reason_pb2.WaitingReason:
+    return reason_pb2.WaitingReason(
+        code=reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL,
+        sentence=f"8 GPUs in 4 containers are asked, 6 are free on 2 servers {text}",
+        gpus_asked=8,
+        containers_asked=4,
+        gpus_free=6,
+        servers_free=2,
+    )
+
+
+def server_view(text: str = "") -> cluster_pb2.ServerView:
+    server = server_pb2.Server(
+        server_id=f"gpu-a1:45454{text}",
+        host=f"gpu-a1{text}",
+        rack=f"/rack-a{text}",
+        partition=text,
+        capacity=resource(4, 65_536, 32),
+        state=server_pb2.SERVER_STATE_RUNNING,
+    )
+    gpus = [cluster_pb2.GpuUse(index=0, job_id=f"job{text}", container_id=f"c{text}")]
+    gpus += [cluster_pb2.GpuUse(index=index) for index in (1, 2, 3)]
+    return cluster_pb2.ServerView(server=server, used=resource(1, 1024, 1), gpus=gpus, containers=1)
+
+
+def vc_use(text: str = "") -> virtual_cluster_pb2.VirtualClusterUse:
+    vc = virtual_cluster_pb2.VirtualCluster(path=f"root.research{text}", quota_gpus=8, running=True)
+    return virtual_cluster_pb2.VirtualClusterUse(
+        virtual_cluster=vc, used=resource(1, 1024, 1), jobs_running=1, jobs_pending=2
+    )
+
+
+@dataclass
+class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceServicer):
+    """What is answered; a test may change all of it."""
+
+    jobs: list[job_pb2.JobView] = field(default_factory=lambda: [job_view()])
+    servers: list[cluster_pb2.ServerView] = field(default_factory=lambda: [server_view()])
+    vcs: list[virtual_cluster_pb2.VirtualClusterUse] = field(default_factory=lambda: [vc_use()])
+    cluster_id: str = "c1"
+
+    def ListJobs(self, request: jobs_pb2.ListJobsRequest, context: grpc.ServicerContext) -> jobs_pb2.ListJobsResponse:
+        listed = [view for view in self.jobs if request.state in (job_pb2.JOB_STATE_UNSPECIFIED, view.state)]
+        return jobs_pb2.ListJobsResponse(jobs=listed, total_size=len(listed))
+
+    def GetJob(self, request: jobs_pb2.GetJobRequest, context: grpc.ServicerContext) -> jobs_pb2.GetJobResponse:
+        return jobs_pb2.GetJobResponse(job=self._find(request.job_id, context))
+
+    def GetWaitingReason(
+        self, request: jobs_pb2.GetWaitingReasonRequest, context: grpc.ServicerContext
+    ) -> jobs_pb2.GetWaitingReasonResponse:
+        view = self._find(request.job_id, context)
+        told = view.waiting if view.HasField("waiting") else None
+        return jobs_pb2.GetWaitingReasonResponse(state=view.state, waiting=told)
+
+    def WatchJobs(
+        self, request: jobs_pb2.WatchJobsRequest, context: grpc.ServicerContext
+    ) -> Iterator[jobs_pb2.WatchJobsResponse]:
+        yield from (jobs_pb2.WatchJobsResponse(job=view) for view in self.jobs)
+
+    def GetCluster(
+        self, request: cluster_pb2.GetClusterRequest, context: grpc.ServicerContext
+    ) -> cluster_pb2.GetClusterResponse:
+        return cluster_pb2.GetClusterResponse(cluster_id=self.cluster_id, connected=True, servers=len(self.servers))
+
+    def ListServers(
+        self, request: cluster_pb2.ListServersRequest, context: grpc.ServicerContext
+    ) -> cluster_pb2.ListServersResponse:
+        return cluster_pb2.ListServersResponse(servers=self.servers)
+
+    def ListVirtualClusters(
+        self, request: cluster_pb2.ListVirtualClustersRequest, context: grpc.ServicerContext
+    ) -> cluster_pb2.ListVirtualClustersResponse:
+        return cluster_pb2.ListVirtualClustersResponse(virtual_clusters=self.vcs)
+
+    def _find(self, job_id: str, context: grpc.ServicerContext) -> job_pb2.JobView:
+        for view in self.jobs:
+            if view.job.job_id == job_id:
+                return view
+        context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id} is not known")
+        raise AssertionError("abort raises")
+
+    @contextmanager
+    def serve(self) -> Iterator[str]:
+        """Serve; yields the address."""
+
+        def add(server: grpc.Server) -> None:
+            jobs_pb2_grpc.add_JobsServiceServicer_to_server(self, server)
+            cluster_pb2_grpc.add_ClusterServiceServicer_to_server(self, server)
+
+        with serving(add) as address:
+            yield address
