@@ -1,0 +1,220 @@
+package io.github.yarn_gpu_sched.shim;
+
+import io.github.yarn_gpu_sched.protocol.v1.Batch;
+import io.github.yarn_gpu_sched.protocol.v1.Change;
+import io.github.yarn_gpu_sched.protocol.v1.ConnectRequest;
+import io.github.yarn_gpu_sched.protocol.v1.ConnectResponse;
+import io.github.yarn_gpu_sched.protocol.v1.Decision;
+import io.github.yarn_gpu_sched.protocol.v1.Heartbeat;
+import io.github.yarn_gpu_sched.protocol.v1.Outcome;
+import io.github.yarn_gpu_sched.protocol.v1.OutcomeCode;
+import io.github.yarn_gpu_sched.protocol.v1.Register;
+import java.util.ArrayDeque;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The shim's one thread: tells the service what changed, carries out its decisions and reports what became of each. */
+public final class Exchange<S, J> implements Runnable {
+  private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
+  private static final int OUTCOMES_KEPT_MAX = 65_536;
+  private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
+  /** So long are decisions worked off before what became of them is sent. */
+  private static final long DECIDING_NS_MAX = TimeUnit.MILLISECONDS.toNanos(10);
+  private static final long STOP_MS_MAX = 7_000;
+
+  private final Settings settings;
+  private final Supplier<Register.Builder> register;
+  private final ClusterView<S, J> view;
+  private final Committer<S> committer;
+  private final Marks<S, J> marks;
+  private final Counters counters;
+  private final Thread thread = new Thread(this, "ygs-shim");
+  private final long startedNs = System.nanoTime();
+  private volatile boolean stopping;
+  private Link link;
+  private Session session;
+
+  public Exchange(Settings settings, Supplier<Register.Builder> register, ClusterView<S, J> view, Committer<S> committer,
+      Marks<S, J> marks, Counters counters) {
+    this.settings = settings;
+    this.register = register;
+    this.view = view;
+    this.committer = committer;
+    this.marks = marks;
+    this.counters = counters;
+    thread.setDaemon(true);
+  }
+
+  public void start() {
+    thread.start();
+  }
+
+  /** Ends the thread and its channel; waits for them, but not for ever. */
+  public void stop() throws InterruptedException {
+    stopping = true;
+    marks.wake();
+    thread.join(STOP_MS_MAX);
+  }
+
+  @Override
+  public void run() {
+    link = new Link(settings, counters, marks::wake);
+    while (!stopping) {
+      boolean more = false;
+      try {
+        more = turn(System.nanoTime());
+      } catch (RuntimeException e) {
+        LOG.error("The link begins again after a fault of its own", e);
+        end("fault in the shim: " + e);
+      }
+      if (!more) {
+        marks.sleep(TimeUnit.MILLISECONDS.toNanos(settings.batchMs));
+      }
+    }
+    end("the resource manager stops");
+    link.close();
+  }
+
+  /** True when there is more to do at once. */
+  private boolean turn(long nowNs) {
+    Stream stream = link.stream(nowNs);
+    if (session != null && session.stream != stream) {
+      dropSession();
+    }
+    if (stream == null || session == null && !stream.writable()) {
+      marks.calm();
+      return false;
+    }
+    if (session == null) {
+      session = new Session(stream);
+    }
+    session.listen();
+    session.look(nowNs);
+    return session.speak() || stream.anyReceived() && !session.out.full();
+  }
+
+  private void end(String why) {
+    if (session != null) {
+      link.lose(why, System.nanoTime());
+      dropSession();
+    }
+  }
+
+  private void dropSession() {
+    counters.linkLosses.increment();
+    counters.dropped.add(session.out.size());
+    counters.connected = false;
+    session = null;
+  }
+
+  /** All that is said on one stream. */
+  private final class Session {
+    final Stream stream;
+    final Outbox out = new Outbox();
+    private final Mirror<S, J> mirror;
+    private final ArrayDeque<Decision> decisions = new ArrayDeque<>();
+    private final Map<Long, Outcome> outcomes = new LinkedHashMap<>() {
+      @Override
+      protected boolean removeEldestEntry(Map.Entry<Long, Outcome> eldest) {
+        return size() > OUTCOMES_KEPT_MAX;
+      }
+    };
+    private String sessionId = "";
+    private long spokeAtNs = System.nanoTime();
+    private long lookedAtNs = spokeAtNs;
+
+    Session(Stream stream) {
+      this.stream = stream;
+      double activeS = (System.nanoTime() - startedNs) / 1e9;
+      stream.send(ConnectRequest.newBuilder().setRegister(register.get().setActiveS(activeS).setSettleS(settings.settleS)));
+      mirror = new Mirror<>(view, marks, out);
+      counters.sessions.increment();
+    }
+
+    void listen() {
+      long until = System.nanoTime() + DECIDING_NS_MAX;
+      while (!out.full() && System.nanoTime() - until < 0) {
+        Decision decision = decisions.poll();
+        if (decision != null) {
+          decide(decision);
+          continue;
+        }
+        ConnectResponse response = stream.receive();
+        if (response == null) {
+          return;
+        }
+        if (response.hasRegistered()) {
+          sessionId = response.getRegistered().getSessionId();
+          link.greeted(sessionId, response.getRegistered().getServiceVersion());
+        }
+        decisions.addAll(response.getDecisions().getDecisionsList());
+      }
+    }
+
+    private void decide(Decision decision) {
+      Outcome outcome = outcomes.get(decision.getDecisionId());
+      if (outcome == null) {
+        outcome = answer(decision);
+        outcomes.put(decision.getDecisionId(), outcome);
+        counters.outcome(outcome.getCode());
+      } else {
+        counters.decisionsRepeated.increment();
+      }
+      out.add(Change.newBuilder().setOutcome(outcome));
+    }
+
+    private Outcome answer(Decision decision) {
+      if (!decision.getSessionId().equals(sessionId)) {
+        return Outcome.newBuilder().setDecisionId(decision.getDecisionId()).setCode(OutcomeCode.OUTCOME_CODE_STALE_EPOCH)
+            .setDetail("session is \"" + sessionId + "\"").build();
+      }
+      Long askedAtNs = mirror.askedAtNs(decision.getPlaceGang().getJobId());
+      Outcome outcome = committer.decide(decision, mirror::committed);
+      if (askedAtNs != null && outcome.getCode() == OutcomeCode.OUTCOME_CODE_COMMITTED) {
+        counters.askToOutcome.add(System.nanoTime() - askedAtNs);
+      }
+      return outcome;
+    }
+
+    /** Looks at what is marked: at once when it is urgent, else in the batch's time. */
+    void look(long nowNs) {
+      if (marks.urgent() || nowNs - lookedAtNs >= TimeUnit.MILLISECONDS.toNanos(settings.batchMs)) {
+        marks.calm();
+        lookedAtNs = nowNs;
+        mirror.nextRound();
+      }
+      while (!out.full() && mirror.step()) {
+        // a step looks at one server or job
+      }
+    }
+
+    /** Sends what waits, while the stream takes it; true when something was sent, so that more may be to do. */
+    boolean speak() {
+      boolean spoke = false;
+      while (stream.writable()) {
+        Batch batch = out.next();
+        if (batch == null) {
+          break;
+        }
+        say(ConnectRequest.newBuilder().setBatch(batch));
+        counters.batches.increment();
+        counters.changes.add(batch.getChangesCount());
+        counters.connected |= batch.getSnapshotEnd();
+        spoke = true;
+      }
+      if (stream.writable() && System.nanoTime() - spokeAtNs >= HEARTBEAT_NS) {
+        say(ConnectRequest.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()));
+      }
+      return spoke;
+    }
+
+    private void say(ConnectRequest.Builder request) {
+      counters.bytes.add(stream.send(request));
+      spokeAtNs = System.nanoTime();
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import io.github.yarn_gpu_sched.protocol.v1.RequestKey;
+import io.github.yarn_gpu_sched.protocol.v1.Resource;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+import org.apache.hadoop.yarn.util.resource.ResourceUtils;
+
+/** YARN's words in the protocol's, and back. */
+final class Words {
+  private static final Pattern TAG = Pattern.compile("gpu_(\\d{1,4})");
+  private static final Pattern ABSOLUTE_GPUS =
+      Pattern.compile("yarn\\.io/gpu\\s*=\\s*(\\d{1,9})\\s*(?=[,\\]])", Pattern.CASE_INSENSITIVE);
+
+  private Words() {
+  }
+
+  /** Whole GPUs; 0 where the cluster does not know the type. */
+  static int gpus(org.apache.hadoop.yarn.api.records.Resource resource) {
+    Integer index = ResourceUtils.getResourceTypeIndex().get(ResourceInformation.GPU_URI);
+    return index == null ? 0 : (int) Math.max(0, resource.getResourceInformation(index).getValue());
+  }
+
+  static Resource resource(org.apache.hadoop.yarn.api.records.Resource resource) {
+    return Resource.newBuilder().setMemoryMb(Math.max(0, resource.getMemorySize()))
+        .setVcores(Math.max(0, resource.getVirtualCores())).setGpus(gpus(resource)).build();
+  }
+
+  static boolean same(Resource said, org.apache.hadoop.yarn.api.records.Resource held) {
+    return said.getMemoryMb() == held.getMemorySize() && said.getVcores() == held.getVirtualCores()
+        && said.getGpus() == gpus(held);
+  }
+
+  static RequestKey key(SchedulerRequestKey key) {
+    return RequestKey.newBuilder().setPriority(key.getPriority().getPriority())
+        .setAllocationRequestId(key.getAllocationRequestId()).build();
+  }
+
+  static SchedulerRequestKey key(RequestKey key) {
+    return new SchedulerRequestKey(Priority.newInstance(key.getPriority()), key.getAllocationRequestId(), null);
+  }
+
+  /** Allocation tags survive a restart of the resource manager: the servers hand them back. */
+  static Set<String> tags(List<Integer> gpuIndices) {
+    Set<String> tags = new TreeSet<>();
+    gpuIndices.forEach(index -> tags.add("gpu_" + index));
+    return tags;
+  }
+
+  /** GPU indices, ascending, from a container's allocation tags; empty unless they are as many as its GPUs. */
+  static Collection<Integer> gpuIndices(RMContainer container) {
+    int gpus = gpus(container.getContainer().getResource());
+    if (gpus == 0 || container.getAllocationTags() == null) {
+      return Collections.emptySet();
+    }
+    Set<Integer> indices = new TreeSet<>();
+    for (String tag : container.getAllocationTags()) {
+      Matcher index = TAG.matcher(tag);
+      if (index.matches()) {
+        indices.add(Integer.valueOf(index.group(1)));
+      }
+    }
+    return indices.size() == gpus ? indices : Collections.emptySet();
+  }
+
+  /** GPUs that a queue's capacity names as an absolute number; null where it names none. */
+  static Integer absoluteGpus(String capacity) {
+    Matcher gpus = ABSOLUTE_GPUS.matcher(capacity == null ? "" : capacity);
+    return gpus.find() ? Integer.valueOf(gpus.group(1)) : null;
+  }
+
+  static String cut(String text, int chars) {
+    return text == null ? "" : text.length() <= chars ? text : text.substring(0, chars);
+  }
+}
