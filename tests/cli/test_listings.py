@@ -117,11 +117,11 @@ def test_ended_jobs_are_listed_only_when_asked_for(canned: Canned, run: Run) -> 
 
 
 def test_job_show_lists_containers_with_server_and_gpus(canned: Canned, run: Run) -> None:
-    canned.jobs[0].containers[0].server_id = "gpu-a1.cluster.example.org:45454"
+    canned.jobs[0].containers[0].server_id = "gpu-a1.example.org:45454"
     output = run("job", "show", APPLICATION).output
     row = output.splitlines()[-2:]
     assert row[0].split()[0] == CONTAINER
-    assert "".join(line[len(CONTAINER) : 58].strip() for line in row).startswith("gpu-a1.cluster.exam")
+    assert "".join(line[len(CONTAINER) : 58].strip() for line in row).startswith("gpu-a1.example")
     assert re.search(r" 0-1 +256M +1", row[0])
     assert "gang:4x2" in output
     assert "4 containers, not placed" in output

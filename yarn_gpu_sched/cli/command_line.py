@@ -8,13 +8,26 @@ from functools import partial
 
 import click
 
-from yarn_gpu_sched.cli.cluster_views import servers, vcs
 from yarn_gpu_sched.cli.exits import ExitCode
-from yarn_gpu_sched.cli.jobs import job, jobs, why
+from yarn_gpu_sched.cli.lazy_group import LazyGroup
 from yarn_gpu_sched.cli.service_option import service_option
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "cluster": "cluster:cluster",
+        "config": "serve:config",
+        "demo": "demo:demo",
+        "job": "jobs:job",
+        "jobs": "jobs:jobs",
+        "serve": "serve:serve",
+        "servers": "cluster_views:servers",
+        "vcs": "cluster_views:vcs",
+        "why": "jobs:why",
+    },
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="yarn-gpu-sched", prog_name="ygs")
 @partial(service_option, envvar="YGS_SERVICE")
 @click.pass_context
@@ -25,10 +38,6 @@ def ygs(context: click.Context, service: str | None) -> None:
     6 wrong configuration, 130 interrupted.
     """
     context.obj = service
-
-
-for _command in (jobs, job, why, servers, vcs):
-    ygs.add_command(_command)
 
 
 def main() -> None:

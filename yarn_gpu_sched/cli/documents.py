@@ -137,3 +137,36 @@ class VirtualClustersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields
     """`ygs vcs --json`, in order of paths."""
 
     virtual_clusters: tuple[VirtualClusterDocument, ...]
+
+
+class DaemonDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process of the embedded cluster; ``exit_code`` is null while it runs."""
+
+    name: str
+    pid: int
+    exit_code: int | None
+
+
+class EmbeddedServerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A server as its ResourceManager sees it; ``state`` is YARN's, or UNKNOWN."""
+
+    name: str
+    rack: str
+    state: str
+    gpus: int
+    gpus_used: int
+
+
+class EmbeddedClusterDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs cluster status --json`."""
+
+    folder: str
+    hadoop: str
+    running: bool
+    ready: bool
+    web: str
+    yarn: str
+    distributed_shell_jar: str
+    cluster_id: str
+    daemons: tuple[DaemonDocument, ...]
+    servers: tuple[EmbeddedServerDocument, ...]
