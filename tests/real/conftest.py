@@ -1,0 +1,164 @@
+"""Real clusters for the tests of this folder: booted once a session, taken down whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import Apps
+from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, free_port, processes_of
+from tests.real.scripted import ScriptedService, masters_on
+from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, java, shim_jar
+from yarn_gpu_sched.embedded.fetch import hadoop_jars
+
+JAVA = Path(__file__).parent / "java"
+TEST_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.FailingCommits"
+HEARTBEAT_MS = 200
+SETTLE_S = 5
+_FOLDERS = pytest.StashKey[list[Path]]()
+_QUICK = {
+    "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(HEARTBEAT_MS),
+    "ygs.settle-s": str(SETTLE_S),
+}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in each failure where the clusters' logs are."""
+    del call
+    report = yield
+    if report.failed:
+        folders = item.config.stash.get(_FOLDERS, [])
+        report.sections.append(("logs of the clusters", "\n".join(f"{f}/cluster/logs" for f in folders)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the tests' compiled Java."""
+    folder = tmp_path_factory.mktemp("classes")
+    compiler = Path(java.java_command()).resolve().with_name("javac")
+    path = java.class_path(folder, hadoop_jars().lib, [shim_jar()])
+    sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
+    done = subprocess.run(
+        [str(compiler), "--release", "11", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder), *sources],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{compiler} says:\n{done.stderr}"
+    return folder
+
+
+@contextmanager
+def _folder(name: str, factory: pytest.TempPathFactory, config: pytest.Config) -> Iterator[Path]:
+    folder = factory.mktemp(name)
+    config.stash.setdefault(_FOLDERS, []).append(folder)
+    yield folder
+    left = processes_of(folder)
+    assert not left, f"still running after the cluster in {folder} was taken down: {left}"
+
+
+@pytest.fixture(scope="session")
+def served_joint(
+    classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ServedJoint]:
+    """Boot 4 servers of 4 GPUs on two racks, a server without GPUs, and the product's own service."""
+    with _folder("served", tmp_path_factory, pytestconfig) as folder:
+        address = f"127.0.0.1:{free_port()}"
+        spec = ClusterSpec(
+            servers=((4, 4),),
+            racks=2,
+            cpu_servers=1,
+            vcores=24,
+            hdfs=False,
+            service_address=address,
+            binding_dir=folder / "bindings",
+            settings=_QUICK,
+        )
+        with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
+            joint = ServedJoint(cluster, apps, folder, address=address)
+            joint.start_service(["serve"], _service_environment(joint))
+            joint.await_connected()
+            yield joint
+            joint.client.close()
+
+
+def _service_environment(joint: ServedJoint) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "YGS_LISTEN": joint.address,
+        "YGS_BINDING_DIR": str(joint.folder / "bindings"),
+        "YGS_RECORDER_DIR": str(joint.folder / "record"),
+        "YGS_AUDIT_EVERY_EVENTS": "1",
+    }
+
+
+@pytest.fixture
+def joint(served_joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Give a test the cluster with nothing on it; afterwards no GPU must have been held twice."""
+    served_joint.clear()
+    served_joint.await_connected()
+    yield served_joint
+    served_joint.clear()
+    twice = spells.held_twice(spells.read(served_joint.folder / "workers"))
+    assert not twice, f"{twice}\nlogs: {served_joint.folder / 'workers'}"
+
+
+@pytest.fixture
+def workers(joint: ServedJoint, request: pytest.FixtureRequest) -> Path:
+    """Return the folder for the logs of a test's workers."""
+    folder = joint.folder / "workers" / str(request.node.name)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def scripted_joint(
+    classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ScriptedJoint]:
+    """Boot a server of 4 GPUs whose ResourceManager listens to a test, and whose commits a test can make fail."""
+    with _folder("scripted", tmp_path_factory, pytestconfig) as folder, ScriptedService() as service:
+        queues = {
+            "root.queues": "default,small",
+            "root.default.capacity": "90",
+            "root.small.capacity": "10",
+            "root.small.maximum-capacity": "10",
+            "root.small.user-limit-factor": "-1",
+        }
+        spec = ClusterSpec(
+            servers=((1, 4),),
+            racks=1,
+            hdfs=False,
+            service_address=service.address,
+            scheduler_class=TEST_SCHEDULER,
+            extra_classpath=(classes, shim_jar()),
+            settings=_QUICK | {f"yarn.scheduler.capacity.{key}": value for key, value in queues.items()},
+            jvm_flags={"rm": (f"-Dtest.commits={folder / 'commits'}",)},
+        )
+        with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
+            yield ScriptedJoint(cluster, apps, folder, service=service)
+
+
+@pytest.fixture
+def scripted(scripted_joint: ScriptedJoint) -> Iterator[ScriptedJoint]:
+    """Give a test the ResourceManager with nothing on it, and an honest service that places masters only."""
+    service = scripted_joint.service
+    service.greets = service.beats = True
+    service.rules = [masters_on(scripted_joint.real_server)]
+    yield scripted_joint
+    (scripted_joint.folder / "commits").unlink(missing_ok=True)
+    service.greets = service.beats = True
+    service.session()
+    scripted_joint.clear()
+    assert scripted_joint.held() == NOTHING_HELD
+    assert not service.problems

@@ -1,0 +1,254 @@
+"""The joint under test: a real ResourceManager with the shim, and whatever speaks the service's side."""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import psutil
+
+from tests.real.apps import Apps
+from tests.real.scripted import ScriptedService, Session
+from tests.real.waiting import wait_until
+from yarn_gpu_sched.client import Client
+from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL, EmbeddedCluster
+
+T = TypeVar("T")
+_HERE = Path(__file__).parent
+WORKER = _HERE / "worker.sh"
+_JMX = "/jmx?qry=Hadoop:service=ResourceManager,name=YarnGpuSched"
+
+
+class Held(NamedTuple):
+    """What the ResourceManager itself says is allocated and reserved."""
+
+    containers: int
+    reserved: int
+    memory_mb: int
+    gpus: int
+    gpus_reserved: int
+
+
+NOTHING_HELD = Held(0, 0, 0, 0, 0)
+
+
+@dataclass
+class Joint:
+    """One cluster and the tests' applications on it."""
+
+    cluster: EmbeddedCluster
+    apps: Apps
+    folder: Path
+    yarn_runs: list[YarnRun] = field(default_factory=list)
+
+    def until(self, look: Callable[[], T], holds: Callable[[T], bool], what: str, wait_s: float = 60.0) -> T:
+        """Wait for a condition; the failure shows where this cluster's logs are."""
+        return wait_until(look, holds, what, wait_s=wait_s, logs=self.folder)
+
+    # What the ResourceManager says
+
+    def held(self) -> Held:
+        """Return what is allocated and reserved by the ResourceManager's REST, over all servers and queues."""
+        metrics = self.cluster.rm_rest("/ws/v1/cluster/metrics")["clusterMetrics"]
+        used, reserved = metrics["totalUsedResourcesAcrossPartition"], metrics["totalReservedResourcesAcrossPartition"]
+        return Held(
+            metrics["totalAllocatedContainersAcrossPartition"],
+            metrics["containersReserved"],
+            used["memory"],
+            _gpus(used),
+            _gpus(reserved),
+        )
+
+    def await_held(self, expected: Held, wait_s: float = 60.0) -> None:
+        """Wait until the ResourceManager holds just that."""
+        self.until(self.held, lambda held: held == expected, f"the RM holds {expected}", wait_s)
+
+    def node(self, host: str) -> dict[str, Any]:
+        """Return one server by the ResourceManager's REST."""
+        nodes = self.cluster.rm_rest("/ws/v1/cluster/nodes")["nodes"]["node"]
+        return next(node for node in nodes if node["nodeHostName"] == host)
+
+    def gpu_tags(self, host: str) -> dict[str, int]:
+        """Return how many live containers of a server carry each GPU's allocation tag, by the ResourceManager."""
+        tags = self.node(host).get("allocationTags") or {}
+        found = {tag["allocationTag"]: tag["allocationsCount"] for tag in tags.get("allocationTagInfo", [])}
+        return {tag: count for tag, count in found.items() if tag.startswith("gpu_")}
+
+    def app(self, app_id: str) -> dict[str, Any]:
+        """Return one application by the ResourceManager's REST."""
+        return dict(self.cluster.rm_rest(f"/ws/v1/cluster/apps/{app_id}")["app"])
+
+    def counters(self) -> dict[str, Any]:
+        """Return the shim's counters at the ResourceManager's /jmx; empty while there are none."""
+        beans = self.cluster.rm_rest(_JMX)["beans"]
+        return dict(beans[0]) if beans else {}
+
+    def rm_log(self) -> Path:
+        """Return the ResourceManager's log."""
+        return self.cluster.logs()["rm"]
+
+    # The stock command line
+
+    def distributed_shell(self, workers: Path, until: str, *options: str) -> YarnRun:
+        """Submit workers by the stock `yarn jar`; goes on while the client waits for the application's end."""
+        jar = self.cluster.distributed_shell_jar
+        shell = ["-shell_script", str(WORKER), "-shell_args", f"{workers} {until}"]
+        small = ["-master_memory", "256", "-master_vcores", "1"]
+        run = YarnRun(self.cluster.folder, ["jar", jar, DISTRIBUTED_SHELL, "-jar", jar, *small, *shell, *options])
+        self.yarn_runs.append(run)
+        return run
+
+    def worker(self, folder: Path, until: str) -> str:
+        """Return the command line of a worker that logs its GPUs."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return f"bash {WORKER} {folder} {until}"
+
+    # Between tests
+
+    def clear(self) -> None:
+        """End every application that a test has left, and wait until nothing is held."""
+        for app in self._live_apps():
+            self.apps.ask("kill", app=app["id"])
+        self.until(self._live_apps, lambda apps: not apps, "no application is left")
+        self.await_held(NOTHING_HELD)
+        for run in self.yarn_runs:
+            run.thread.join(timeout=60)
+        self.yarn_runs.clear()
+
+    def _live_apps(self) -> list[dict[str, Any]]:
+        states = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
+        return list((self.cluster.rm_rest(f"/ws/v1/cluster/apps?states={states}")["apps"] or {}).get("app", []))
+
+
+@dataclass
+class ServedJoint(Joint):
+    """A cluster beside the product's own service, a process of its own."""
+
+    address: str = ""
+    client: Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Connect to the service."""
+        self.client = Client(self.address, timeout_s=20.0)
+
+    def start_service(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        """Start `ygs serve` beside the daemons: it ends with the cluster."""
+        ygs = str(Path(sys.executable).parent / "ygs")
+        self.cluster.run("service", [ygs, *arguments], environment)
+
+    def await_connected(self, wait_s: float = 60.0) -> None:
+        """Wait until the service has a whole snapshot of the ResourceManager."""
+        self.until(self._connected, bool, "the service is connected to the RM", wait_s)
+
+    def await_state(self, app_id: str, waiting: int, wait_s: float = 60.0) -> str:
+        """Wait until the service gives this reason for a job's waiting; return the sentence."""
+
+        def look() -> tuple[int, str]:
+            reason = self.client.why(app_id).waiting
+            return reason.code, reason.sentence
+
+        known = lambda: {view.job.job_id for view in self.client.jobs()}  # noqa: E731 - one line, used once
+        self.until(known, lambda jobs: app_id in jobs, f"the service knows {app_id}", wait_s)
+        return self.until(look, lambda seen: seen[0] == waiting, f"{app_id} waits as {waiting}", wait_s)[1]
+
+    def placed(self, app_id: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Return server and GPU indices of each container of a job, by the service."""
+        view = self.client.job(app_id)
+        return {c.container_id: (c.server_id, tuple(c.gpu_indices)) for c in view.containers}
+
+    def _connected(self) -> bool:
+        try:
+            return self.client.cluster().connected
+        except Exception:  # noqa: BLE001 - whatever it is, it is not connected
+            return False
+
+
+@dataclass
+class ScriptedJoint(Joint):
+    """A cluster whose service is the test; servers that nothing runs on come and go with `ghost`."""
+
+    service: ScriptedService = field(kw_only=True)
+    ghosts_made: int = 0
+
+    def session(self) -> Session:
+        """Return the session that goes on."""
+        return self.service.session()
+
+    @staticmethod
+    def real_server(session: Session) -> str:
+        """Return the one server on which processes really run."""
+        return next(server_id for server_id in session.servers if server_id.startswith("gpu-a1:"))
+
+    @contextmanager
+    def ghosts(self, count: int, gpus: int = 4) -> Iterator[list[str]]:
+        """Let servers appear, and vanish again; yields their ids once the session knows them."""
+        self.ghosts_made += count  # addresses of their own: nobody remembers what was on them
+        names = [f"127.3.{n // 250}.{n % 250 + 1}:45454" for n in range(self.ghosts_made - count, self.ghosts_made)]
+        for name in names:
+            self.apps.ask("ghost", server=name, gpus=gpus)
+        session = self.session()
+        self.until(lambda: set(names) <= session.servers.keys(), bool, f"the shim tells of {names}")
+        try:
+            yield names
+        finally:
+            for name in names:
+                self.apps.ask("ghost_gone", server=name)
+
+    def fail_commit(self, how: str, number: int) -> None:
+        """Let a commit of a container with GPUs fail: how is "refuse" or "throw", number counts from 1."""
+        (self.folder / "commits.new").write_text(f"{how} {number}\n")
+        (self.folder / "commits.new").rename(self.folder / "commits")
+
+
+class YarnRun:
+    """A stock `yarn` command that goes on."""
+
+    def __init__(self, folder: Path, arguments: list[str]) -> None:
+        self.exit_code: int | None = None
+        self.output = ""
+        self._cluster = EmbeddedCluster(folder)
+        self._arguments = arguments
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        done = self._cluster.yarn(*self._arguments, timeout_s=300)
+        self.output = f"{done.stdout}\n{done.stderr}"
+        self.exit_code = done.returncode
+
+
+def free_port() -> int:
+    """Return a port that is free, below those that Linux and embedded clusters give out."""
+    for port in random.sample(range(12_000, 20_000), 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port between 12000 and 20000")
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the command lines of living processes that speak of a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if str(folder) in line and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(f"{process.pid}: {line[:200]}")
+        except psutil.Error:
+            continue
+    return found
+
+
+def _gpus(resource: dict[str, Any]) -> int:
+    kinds = resource["resourceInformations"]["resourceInformation"]
+    return sum(int(kind["value"]) for kind in kinds if kind["name"] == "yarn.io/gpu")

@@ -1,0 +1,114 @@
+"""Servers without GPUs stay with stock placement, whatever becomes of the service and whoever waits for GPUs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import App, gpus, plain
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+LOG_S = 60.0
+HEARTBEATS_S = 5  # a server's, by HEARTBEAT_MS of conftest.py
+_WARNING = re.compile(r"^\S+ \S+ (?:WARN|ERROR|FATAL) ([^:]+: .*)$", re.MULTILINE)
+
+
+@dataclass
+class Pending:
+    """A GPU ask that waits all the time, and the ResourceManager's log since then."""
+
+    joint: ServedJoint
+    app: App
+    workers: Path
+    since_s: float
+    log_offset: int
+
+
+@pytest.fixture(scope="module")
+def pending(served_joint: ServedJoint) -> Iterator[Pending]:
+    """Let one application hold all GPUs and another wait, with an ask that but for its GPU fits the CPU server."""
+    served_joint.clear()
+    served_joint.await_connected()
+    holder = served_joint.apps.submit(name="holder", tags=["gang:4x4"]).register()
+    holder.allocate(gpus(4, 4))
+    holder.hold(4)
+    waiter = served_joint.apps.submit(name="waiter", tags=["gang:2"]).register()
+    waiter.allocate(gpus(2))
+    served_joint.await_state(waiter.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    workers = served_joint.folder / "workers" / "cpu-servers"
+    offset = served_joint.rm_log().stat().st_size
+    yield Pending(served_joint, waiter, workers, time.monotonic(), offset)
+    served_joint.clear()
+
+
+def _run_without_gpus(pending: Pending, name: str) -> dict[str, spells.Spell]:
+    joint, folder = pending.joint, pending.workers / name
+    run = joint.apps.begin(
+        "run",
+        name=name,
+        asks=[plain(4)],
+        command=joint.worker(folder, "0.2"),
+        am_command=joint.apps.am_command,
+    )
+    ended = joint.apps.answer(run, f"{name}, a job without GPUs")
+    assert [worker["exit"] for worker in ended["completed"]] == [0] * 4
+    return spells.read(folder)
+
+
+def test_a_job_without_gpus_finishes_beside_a_waiting_gang_and_sees_no_gpu(pending: Pending) -> None:
+    seen = _run_without_gpus(pending, "beside")
+    assert [spell.gpus for spell in seen.values()] == [()] * 4
+
+
+def test_a_job_without_gpus_finishes_on_the_cpu_server_while_the_service_is_away(pending: Pending) -> None:
+    joint = pending.joint
+    joint.cluster.kill("service")
+    try:
+        joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
+        seen = _run_without_gpus(pending, "away")
+    finally:
+        joint.cluster.start("service")
+    assert [(spell.server, spell.gpus) for spell in seen.values()] == [("cpu-1", ())] * 4
+    joint.await_connected()
+
+
+def test_gpu_asks_neither_land_nor_reserve_on_a_cpu_server(pending: Pending) -> None:
+    node = pending.joint.until(
+        lambda: pending.joint.node("cpu-1"), lambda node: node["numContainers"] == 0, "the CPU server is free"
+    )
+    assert node["usedResource"]["memory"] == 0
+    held = pending.joint.held()
+    assert (held.containers, held.gpus, held.reserved, held.gpus_reserved) == (4, 16, 0, 0)
+    assert pending.app.allocate()["allocated"] == []
+
+
+def test_sixty_seconds_of_log_with_a_waiting_gpu_ask_hold_no_warning_per_heartbeat(pending: Pending) -> None:
+    joint, until_s = pending.joint, pending.since_s + LOG_S
+    joint.until(time.monotonic, lambda now_s: now_s >= until_s, "60 s have been logged", LOG_S + 10)
+    joint.await_state(pending.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    log = joint.rm_log().read_bytes()
+    before, since = (text.decode(errors="replace") for text in (log[: pending.log_offset], log[pending.log_offset :]))
+    known = kinds(before)
+    often = {kind: n for kind, n in kinds(since).items() if n >= HEARTBEATS_S * LOG_S / 10 and kind not in known}
+    assert not often, f"{often}\nlog: {joint.rm_log()}"
+
+
+def kinds(log: str) -> Counter[str]:
+    """Count warnings and worse by their kind: numbers and ids make no difference."""
+    return Counter(re.sub(r"\d+", "#", warning)[:160] for warning in _WARNING.findall(log))
+
+
+def test_warnings_that_differ_by_a_number_are_of_one_kind() -> None:
+    line = "2026-11-29 12:00:0{},000 WARN capacity.Placer: node cpu-{} does not have sufficient resource\n"
+    log = "".join(line.format(number, number) for number in range(5)) + "2026-11-29 12:00:06,000 INFO a.B: fine\n"
+    assert kinds(log) == {"capacity.Placer: node cpu-# does not have sufficient resource": 5}

@@ -1,0 +1,114 @@
+"""kill -9, while gangs run and while one waits."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import App, gpus
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def service_back(joint: ServedJoint) -> Iterator[None]:
+    """Whatever the test did to the service: let it run when the test is over."""
+    yield
+    daemons = {daemon.name: daemon for daemon in joint.cluster.status().daemons}
+    if not daemons["service"].running:
+        joint.cluster.start("service")
+    joint.await_connected()
+
+
+def _gang(joint: ServedJoint, containers: int, each: int) -> App:
+    app = joint.apps.submit(tags=[f"gang:{containers}x{each}"]).register()
+    app.allocate(gpus(containers, each))
+    return app
+
+
+def _pending(joint: ServedJoint) -> int:
+    metrics = joint.cluster.rm_rest("/ws/v1/cluster/metrics")["clusterMetrics"]
+    return int(metrics["containersPending"])
+
+
+@pytest.mark.usefixtures("service_back")
+def test_service_killed_running_gangs_go_on_and_nothing_is_placed_until_it_is_back(
+    joint: ServedJoint, workers: Path
+) -> None:
+    running = _gang(joint, 4, 2)
+    running.hold(4)
+    running.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    waiting = _gang(joint, 6, 2)
+    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    placed = joint.placed(running.app_id)
+    held = joint.held()
+
+    joint.cluster.kill("service")
+    joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
+    small = _gang(joint, 1, 1)
+    joint.until(lambda: _pending(joint), lambda pending: pending == 7, "the RM has the new ask")
+    for _ in range(10):
+        assert small.allocate()["allocated"] == []
+    assert joint.held() == held
+
+    joint.cluster.start("service")
+    joint.await_connected()
+    assert joint.placed(running.app_id) == placed
+    small.hold(1)
+    assert joint.placed(waiting.app_id) == {}
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
+    (workers / "stop").touch()
+    running.await_completed(4)
+    waiting.hold(6)
+
+
+@pytest.mark.usefixtures("service_back")
+def test_a_service_that_is_silent_is_given_up_after_three_seconds_and_taken_back(joint: ServedJoint) -> None:
+    sessions = joint.counters()["Sessions"]
+    joint.cluster.kill("service", signal.SIGSTOP)
+    try:
+        joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the silence is noticed", 15)
+    finally:
+        joint.cluster.kill("service", signal.SIGCONT)
+    joint.until(lambda: joint.counters()["Connected"], lambda up: up == 1, "the service is connected again", 30)
+    assert joint.counters()["Sessions"] > sessions
+    _gang(joint, 2, 2).hold(2)
+
+
+def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoint, workers: Path) -> None:
+    run = joint.distributed_shell(
+        workers,
+        "stop",
+        *("-appname", "kept", "-num_containers", "4", "-application_tags", "gang:4x2"),
+        *("-container_resources", "memory-mb=256,vcores=1,yarn.io/gpu=2"),
+    )
+    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started", 120)
+    job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "kept")
+    before = joint.placed(job)
+    epoch = joint.client.cluster().epoch
+
+    joint.cluster.kill("rm")
+    joint.until(lambda: joint.client.cluster().connected, lambda up: not up, "the service has noticed")
+    joint.cluster.start("rm")
+    joint.cluster.await_servers(wait_s=90)
+    joint.await_connected()
+    assert joint.client.cluster().epoch > epoch
+    joint.until(lambda: joint.placed(job), lambda now: now == before, f"the GPUs are those of before, {before}")
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
+
+    other = _gang(joint, 4, 2)
+    other.hold(4)
+    taken = {(server, index) for server, indices in before.values() for index in indices}
+    given = {(server, index) for server, indices in joint.placed(other.app_id).values() for index in indices}
+    assert not taken & given
+    assert len(given) == 8
+    (workers / "stop").touch()
+    joint.until(lambda: run.exit_code, lambda code: code is not None, "the stock client has ended", 90)
+    assert run.exit_code == 0, run.output

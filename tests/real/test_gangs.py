@@ -1,0 +1,109 @@
+"""Whole gangs on a real ResourceManager, placed by the real service."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import App, gpus
+from tests.real.joint import Held, ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+ROUNDS = 5
+SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2")
+
+
+def _registered(joint: ServedJoint, **request: object) -> App:
+    return joint.apps.submit(**request).register()
+
+
+def _containers(joint: ServedJoint, pair: list[App]) -> list[int]:
+    return sorted(len(joint.placed(app.app_id)) for app in pair)
+
+
+def test_a_gang_from_the_stock_command_line_sees_the_gpus_it_was_given(joint: ServedJoint, workers: Path) -> None:
+    run = joint.distributed_shell(
+        workers,
+        "stop",
+        *("-appname", "shell", "-num_containers", "4", "-application_tags", "gang:4x2"),
+        *("-container_resources", "memory-mb=256,vcores=1,yarn.io/gpu=2"),
+    )
+    started = joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started", 120)
+    job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "shell")
+    given = {name: where for name, where in joint.placed(job).items() if where[1]}
+    assert {name: (spell.server, spell.gpus) for name, spell in started.items()} == {
+        name: (server_id.split(":")[0], indices) for name, (server_id, indices) in given.items()
+    }
+    by_tags = {(host, tag) for host in SERVERS for tag, count in joint.gpu_tags(host).items() if count == 1}
+    assert by_tags == {(s.server, f"gpu_{index}") for s in started.values() for index in s.gpus or ()}
+    assert len(by_tags) == 8
+    (workers / "stop").touch()
+    joint.until(lambda: run.exit_code, lambda code: code is not None, "the stock client has ended", 60)
+    assert run.exit_code == 0, run.output
+
+
+def test_a_gang_that_fits_only_in_part_holds_nothing_and_starts_when_the_rest_is_free(joint: ServedJoint) -> None:
+    first = _registered(joint, name="first", tags=["gang:5x2"])
+    first.allocate(gpus(5, 2))
+    held = first.hold(5)
+    second = _registered(joint, name="second", tags=["gang:4x2"])
+    second.allocate(gpus(4, 2))
+    sentence = joint.await_state(second.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    assert "8" in sentence
+    assert "6" in sentence
+    assert joint.held() == Held(5, 0, 5 * 256, 10, 0)
+    assert joint.placed(second.app_id) == {}
+    first.allocate(release=[held[0]["container"]])
+    assert len(second.hold(4)) == 4
+    assert joint.held() == Held(8, 0, 8 * 256, 16, 0)
+
+
+def test_two_gangs_that_could_each_take_half_never_block_each_other(joint: ServedJoint) -> None:
+    for _ in range(ROUNDS):
+        pair = [_registered(joint, name="pair", tags=["gang:6x2"]) for _ in range(2)]
+        for app in pair:
+            app.allocate(gpus(6, 2))
+        counts = joint.until(
+            partial(_containers, joint, pair), lambda counts: counts != [0, 0], "one of two gangs is placed"
+        )
+        assert counts == [0, 6], "each gang is placed whole or not at all"
+        assert joint.held() == Held(6, 0, 6 * 256, 12, 0)
+        pair.sort(key=lambda app: len(joint.placed(app.app_id)))
+        pair[1].hold(6)
+        pair[1].finish()
+        pair[0].hold(6)
+        pair[0].finish()
+
+
+@pytest.mark.parametrize(
+    ("tag", "shown"),
+    [("gang:4x5", "5"), ("gang:9x2", "18")],
+    ids=["more GPUs than any server has", "more GPUs than the cluster has"],
+)
+def test_a_gang_that_can_never_run_ends_with_the_reason(joint: ServedJoint, tag: str, shown: str) -> None:
+    app = joint.apps.submit(name="too large", tags=[tag])
+    ended = joint.until(app.report, lambda report: report["state"] == "KILLED", f"{tag} is refused", 60)
+    assert shown in ended["diagnostics"]
+    assert "GPU" in ended["diagnostics"]
+    assert joint.client.job(app.app_id).diagnostics.strip() == ended["diagnostics"].strip()
+
+
+def test_the_shims_counters_are_readable_at_jmx(joint: ServedJoint) -> None:
+    before = joint.counters()
+    app = _registered(joint, tags=["gang:3"])
+    app.allocate(gpus(3))
+    app.hold(3)
+    after = joint.until(
+        joint.counters,
+        lambda now: now["ContainersCommitted"] == before["ContainersCommitted"] + 3,
+        "the counters show 3 more containers",
+    )
+    assert after["Connected"] == 1
+    assert after["DecisionsCommitted"] == before["DecisionsCommitted"] + 1
+    assert after["ContainersRolledBack"] == before["ContainersRolledBack"]
+    assert after["BytesSent"] > before["BytesSent"]
