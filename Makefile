@@ -73,7 +73,8 @@ lock: $(MADE)/venv ## Pin the dependencies of setup.cfg again, with hashes
 	@tools/lock.sh
 
 hadoop: $(MADE)/venv $(MADE)/java
-	@$(WITH_JDK); $(BIN)/python -c 'import sys; from yarn_gpu_sched.embedded.fetch import main; sys.exit(main())' $(HADOOP)
+	@$(WITH_JDK); tools/progress.sh "jars of Hadoop $(HADOOP)" \
+	    $(BIN)/python -c 'import sys; from yarn_gpu_sched.embedded.fetch import main; sys.exit(main())' $(HADOOP)
 
 shim: $(SHIM_JAR)
 
@@ -94,21 +95,18 @@ $(MADE)/java: tools/prerequisites.sh tools/java_home.sh
 	touch $@
 
 $(MADE)/venv: requirements/dev.lock setup.cfg pyproject.toml | $(MADE)/python
-	@echo "==> environment in $(VENV)"
-	[ -x $(BIN)/python ] || "$$(tools/python.sh)" -m venv $(VENV)
-	{
-	    $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
-	    $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	} >$(MADE)/venv.log 2>&1 || { tail -n 30 $(MADE)/venv.log >&2; exit 1; }
+	@pip="$(BIN)/python -m pip --disable-pip-version-check install"
+	[ -x $(BIN)/python ] || tools/progress.sh "environment in $(VENV)" "$$(tools/python.sh)" -m venv $(VENV)
+	tools/progress.sh "pinned packages" $$pip --require-hashes --no-deps -r requirements/dev.lock
+	tools/progress.sh "this package, editable" $$pip --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(SHIM_JAR): $(SHIM_SOURCES) | $(MADE)/java
-	@echo "==> the shim's jar"
-	$(WITH_JDK); flock $(MADE)/shim.lock mvn -q -B -f rm-shim/pom.xml package
+	@$(WITH_JDK)
+	tools/progress.sh "the shim's jar" flock $(MADE)/shim.lock mvn -q -B -f rm-shim/pom.xml package
 	touch $@
 
 $(BUF): proto/package-lock.json proto/package.json
-	@echo "==> buf, which checks the protocol"
-	tools/prerequisites.sh npm
-	(cd proto && npm ci --silent --no-progress)
+	@tools/prerequisites.sh npm
+	tools/progress.sh "buf, which checks the protocol" npm --prefix proto ci --no-progress
 	touch $@

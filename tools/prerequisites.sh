@@ -3,6 +3,7 @@
 # Installs what is missing where that is possible (root on Debian, and YGS_APT is not 0), else says in one sentence
 # what to install.
 set -euo pipefail
+shopt -s inherit_errexit
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 has_venv() { "$("$here/python.sh" 2>/dev/null || echo false)" -c 'import ensurepip, venv' 2>/dev/null; }
@@ -37,15 +38,12 @@ if ! may_install; then
         "(Python 3.11 or newer with venv, JDK 17, Maven, npm; set JAVA_HOME if the JDK stands elsewhere)." >&2
     exit 1
 fi
-echo "==> installing ${packages% } with apt-get"
 export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+install='apt-get update -q && apt-get install -q -y --no-install-recommends "$@"'
 # shellcheck disable=SC2086 # a list of package names
-if ! { apt-get update -q && apt-get install -q -y --no-install-recommends $packages; } >"$log" 2>&1; then
-    tail -n 20 "$log" >&2
+"$here/progress.sh" "apt-get install ${packages% }" bash -c "$install" install $packages || {
     echo "apt-get could not install ${packages% }; please install them, then try again." >&2
     exit 1
-fi
+}
 left=$(missing "$@")
 [ -z "$left" ] || { echo "still missing after installation: $left" >&2; exit 1; }

@@ -81,3 +81,19 @@ def test_python_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     found = run("python.sh", PATH="/usr/bin:/bin", PYTHON=str(old))
     assert found.returncode == 0
     assert found.stdout.strip() != str(old)
+
+
+def test_progress_is_quiet_about_what_succeeds() -> None:
+    done = run("progress.sh", "jars", "bash", "-c", "echo much; echo more >&2", PATH="/usr/bin:/bin")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("==> jars ")
+    assert "much" not in done.stdout
+
+
+def test_progress_shows_what_failed_and_passes_its_code_on() -> None:
+    failed = run("progress.sh", "jars", "bash", "-c", "seq 1000; echo no route; exit 7", PATH="/usr/bin:/bin")
+    assert failed.returncode == 7
+    assert "failed (exit code 7)" in failed.stdout
+    assert failed.stderr.splitlines()[-1] == "no route"
+    assert len(failed.stderr.splitlines()) == 40
