@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from yarn_gpu_sched.embedded import (
     GANG_SCHEDULER,
     STOCK_SCHEDULER,
-    ClusterError,
     ClusterSpec,
     EmbeddedCluster,
     shim_jar,
@@ -23,7 +22,6 @@ from yarn_gpu_sched.embedded import (
 # A site gives its ResourceManager the optimising compiler and room; the embedded cluster is as small as can be.
 RM_FLAGS = ("-Xmx3g", "-Xms3g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseParallelGC")
 _SERVERS_PER_BYTE, _SERVERS_PER_RACK = 250, 64
-_START_S_MAX = 60.0
 
 RM_SETTINGS = {
     # Tens of thousands of applications are prepared before the clock starts, and are not kept after their end.
@@ -54,24 +52,29 @@ log4j.logger.SecurityLogger=WARN
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """A ResourceManager that waits for simulated servers; `service` is None under stock placement."""
+    """A ResourceManager that waits for simulated servers, and the service's address; empty under stock placement."""
 
     cluster: EmbeddedCluster
-    service: subprocess.Popen[bytes] | None
-    start_service: list[str] = field(default_factory=list)
+    service: str
 
     @property
     def conf(self) -> Path:
         """The folder from which the generator learns where the ResourceManager is."""
         return self.cluster.folder / "conf"
 
-    def jmx(self, query: str) -> list[dict[str, Any]]:
-        """Return the ResourceManager's JMX beans that match, such as `Hadoop:service=ResourceManager,*`."""
-        return list(self.cluster.rm_rest(f"/jmx?qry={query}").get("beans", []))
+    def bean(self, name: str) -> dict[str, Any]:
+        """Return one of the ResourceManager's JMX beans, such as `Hadoop:service=ResourceManager,name=YarnGpuSched`.
 
-    def rm_pid(self) -> int:
-        """Return the ResourceManager's process id."""
-        return next(daemon.pid for daemon in self.cluster.status().daemons if daemon.name == "rm")
+        Raises LookupError if there is none of that name.
+        """
+        beans = self.cluster.rm_rest(f"/jmx?qry={name}")["beans"]
+        if not beans:
+            raise LookupError(f"no bean {name} at the ResourceManager's /jmx")
+        return dict(beans[0])
+
+    def pid(self, name: str) -> int:
+        """Return the process id of "rm" or "service"."""
+        return next(daemon.pid for daemon in self.cluster.status().daemons if daemon.name == name)
 
 
 def free_port() -> int:
@@ -94,23 +97,22 @@ def arena(folder: Path, scheduler: str, servers: int = 4096, **settings: str) ->
     (files / "hadoop-metrics2.properties").write_text("*.period=1\n")
     (files / "log4j.properties").write_text(_LOG4J)
     (files / "topology").write_text(topology(servers))
-    address = f"127.0.0.1:{free_port()}"
     gang = scheduler == GANG_SCHEDULER
+    service = f"127.0.0.1:{free_port()}" if gang else ""
     spec = ClusterSpec(
         servers=(),
         scheduler_class=scheduler,
-        service_address=address if gang else None,
+        service_address=service or None,
         extra_classpath=(files, shim_jar()) if gang else (files,),
         hdfs=False,
         jvm_flags={"rm": (*RM_FLAGS, f"-Dlog4j.configuration=file:{files / 'log4j.properties'}")},
         settings={"net.topology.table.file.name": str(files / "topology"), **RM_SETTINGS, **settings},
     )
-    start = [sys.executable, "-m", "yarn_gpu_sched.cli", "serve", "--address", address]
-    with (
-        _service(start, folder) if gang else nullcontext() as service,
-        EmbeddedCluster(folder / "cluster", spec) as cluster,
-    ):
-        yield Arena(cluster, service, start)
+    with EmbeddedCluster(folder / "cluster", spec) as cluster:
+        if service:
+            command = [str(Path(sys.executable).with_name("ygs")), "serve"]
+            cluster.run("service", command, os.environ | {"YGS_LISTEN": service})
+        yield Arena(cluster, service)
 
 
 def topology(servers: int) -> str:
@@ -122,15 +124,4 @@ def topology(servers: int) -> str:
     return "".join(lines)
 
 
-@contextmanager
-def _service(start: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with (folder / "service.log").open("ab") as log:
-        process = subprocess.Popen(start, stdout=log, stderr=log, cwd=folder)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "Arena", "ClusterError", "arena", "free_port", "topology"]
+__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "Arena", "arena", "free_port", "topology"]

@@ -58,7 +58,7 @@ class Run:
 def build() -> Path:
     """Compile the generator if its sources changed; returns the folder of its classes.
 
-    Raises CalledProcessError with the compiler's messages on standard error. Two builds at once wait for each other.
+    Raises RuntimeError with the compiler's messages. Two builds at once wait for each other.
     """
     sources = sorted((LOAD / "src").rglob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
@@ -80,10 +80,17 @@ def build() -> Path:
 
 def _compile(sources: list[Path], classes: Path) -> None:
     javac = str(Path(java_command()).resolve().with_name("javac"))
-    jars = ":".join(str(path) for path in fetch().lib)
     lint = "-Xlint:all,-classfile,-path,-processing"  # the three that speak of Hadoop's jars, not of ours
-    argv = [javac, "--release", "17", lint, "-Werror", "-proc:none", "-cp", jars, "-d", str(classes)]
-    subprocess.run([*argv, *map(str, sources)], check=True, timeout=_JAVAC_S_MAX)
+    argv = [javac, "--release", "17", lint, "-Werror", "-proc:none", "-cp", _hadoop(), "-d", str(classes)]
+    done = subprocess.run(
+        [*argv, *map(str, sources)], check=False, timeout=_JAVAC_S_MAX, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"{javac} says:\n{done.stderr}")
+
+
+def _hadoop() -> str:
+    return f"{fetch().folder}/lib/*"
 
 
 def command(conf: Path, scenario: str, **options: str | int) -> list[str]:
@@ -92,7 +99,7 @@ def command(conf: Path, scenario: str, **options: str | int) -> list[str]:
     Options are the generator's own, with `_` for `-`: `gangs=500` is `--gangs 500`.
     """
     # Ours goes first: its log4j.properties keeps Hadoop's client quiet.
-    path = ":".join([str(build()), str(conf), *(str(jar) for jar in fetch().lib)])
+    path = f"{build()}:{conf}:{_hadoop()}"
     given = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     return [java_command(), *_FLAGS, "-cp", path, MAIN_CLASS, scenario, *given]
 

@@ -6,27 +6,30 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.security.token.Token;
-import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
-import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
-import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationAttemptReportRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationReportRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
-import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.SubmitApplicationRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateRequestPBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateResponsePBImpl;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
 import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
-import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.YarnApplicationAttemptState;
 import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 import org.apache.hadoop.yarn.exceptions.YarnException;
+import org.apache.hadoop.yarn.proto.YarnProtos.FinalApplicationStatusProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.AllocateResponseProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.FinishApplicationMasterRequestProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.FinishApplicationMasterResponseProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.RegisterApplicationMasterRequestProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.RegisterApplicationMasterResponseProto;
 import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 
 /**
@@ -41,7 +44,7 @@ final class ApplicationMaster {
 
   private final ResourceManager rm;
   private final ApplicationId id;
-  private ApplicationMasterProtocol protocol;
+  private MasterConnection connection;
   private int response_id;
 
   private ApplicationMaster(ResourceManager rm, ApplicationId id) {
@@ -82,8 +85,11 @@ final class ApplicationMaster {
       }
       Thread.sleep(POLL_MS);
     }
-    protocol = rm.connect(attempt, token());
-    protocol.registerApplicationMaster(RegisterApplicationMasterRequest.newInstance("localhost", 0, ""));
+    connection = rm.connect(attempt, token());
+    connection.call(
+        "registerApplicationMaster",
+        RegisterApplicationMasterRequestProto.newBuilder().setHost("localhost").setRpcPort(0).setTrackingUrl("").build(),
+        RegisterApplicationMasterResponseProto::parseDelimitedFrom);
   }
 
   private boolean launched(ApplicationAttemptId attempt) throws IOException, YarnException {
@@ -112,30 +118,33 @@ final class ApplicationMaster {
   }
 
   /** One heartbeat: asks are absolute totals, releases are ended at once; returns what became visible meanwhile. */
-  AllocateResponse allocate(List<ResourceRequest> asks, List<ContainerId> releases) throws IOException, YarnException {
-    AllocateResponse response = protocol.allocate(
-        AllocateRequest.newInstance(response_id, 0.5f, asks, releases, null));
+  AllocateResponse allocate(List<ResourceRequest> asks, List<ContainerId> releases) throws IOException {
+    AllocateRequestPBImpl request = new AllocateRequestPBImpl();
+    request.setResponseId(response_id);
+    request.setProgress(0.5f);
+    request.setAskList(asks);
+    request.setReleaseList(releases);
+    AllocateResponse response = new AllocateResponsePBImpl(
+        connection.call("allocate", request.getProto(), AllocateResponseProto::parseDelimitedFrom));
     response_id = response.getResponseId();
     return response;
   }
 
   /** A heartbeat that only looks. */
-  AllocateResponse poll() throws IOException, YarnException {
+  AllocateResponse poll() throws IOException {
     return allocate(List.of(), List.of());
   }
 
   /** Ends the application as succeeded; YARN ends the containers that it still holds. */
-  void finish() throws IOException, YarnException {
-    protocol.finishApplicationMaster(
-        FinishApplicationMasterRequest.newInstance(FinalApplicationStatus.SUCCEEDED, "", ""));
-    disconnect();
-  }
-
-  /** Drops the connection and leaves the application as it is. */
-  void disconnect() {
-    if (protocol != null) {
-      rm.disconnect(protocol);
-      protocol = null;
-    }
+  void finish() throws IOException {
+    connection.call(
+        "finishApplicationMaster",
+        FinishApplicationMasterRequestProto.newBuilder()
+            .setFinalApplicationStatus(FinalApplicationStatusProto.APP_SUCCEEDED)
+            .setDiagnostics("")
+            .setTrackingUrl("")
+            .build(),
+        FinishApplicationMasterResponseProto::parseDelimitedFrom);
+    connection.close();
   }
 }

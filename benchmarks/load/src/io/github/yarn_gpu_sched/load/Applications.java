@@ -49,7 +49,7 @@ final class Applications {
         try {
           masters.get(i).finish();
           return true;
-        } catch (IOException | YarnException e) {
+        } catch (IOException e) {
           return false;
         }
       });

@@ -11,7 +11,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
-import org.apache.hadoop.yarn.exceptions.YarnException;
 
 /**
  * Gangs at full speed: applications prepared beforehand each ask their one gang, a bounded number of them at a time.
@@ -96,13 +95,13 @@ final class GangStream implements Scenario {
   }
 
   private interface Step {
-    void run() throws IOException, YarnException;
+    void run() throws IOException;
   }
 
   private void guarded(Step step) {
     try {
       step.run();
-    } catch (IOException | YarnException | RuntimeException e) {
+    } catch (IOException | RuntimeException e) {
       if (!threads.isShutdown() && failed.incrementAndGet() <= 3) {
         e.printStackTrace();
       }
