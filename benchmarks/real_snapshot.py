@@ -18,28 +18,34 @@ from yarn_gpu_sched.client import Client, ServiceError
 
 SERVERS = {"servers": 4096, "server_gpus": 4, "beat_ms": 3000, "runs_ms": 3_600_000}
 HELD = {"containers": 10_000, "applications": 100}
-_LOOK_S, _WAIT_S_MAX = 0.005, 120.0
+_ROUNDS, _LOOK_S, _WAIT_S_MAX = 3, 0.005, 120.0
 
 
 def measure() -> Measured:
     """Measure with one GPU a container."""
-    with scratch() as folder, arena(folder, GANG_SCHEDULER, SERVERS["servers"]) as running:
-        with generator.Held(running.conf, "hold", **SERVERS, **HELD) as held:
-            holding = held.wait("holding")
-            rounds = [_absorbed_s(running) for _ in range(3)]
-            with Client(running.service) as client:
-                cluster = client.cluster()
-            figures = (
-                Figure("snapshot absorbed, slowest of 3", max(rounds), "s", 1.0, note=f"rounds {rounds}"),
-                Figure("servers in it", cluster.servers, "servers", SERVERS["servers"], at_least=True),
-                Figure("GPUs held in it", cluster.used.gpus, "GPUs", holding["containers"], at_least=True),
-                Figure("resident memory of the service", memory_mb(running, "service"), "MiB"),
-                Figure("resident memory of the ResourceManager", memory_mb(running, "rm"), "MiB"),
-                Figure("heap used by the ResourceManager", heap_mb(running), "MiB", note="garbage included"),
-                Figure("counters of the shim at /jmx", len(running.bean(SHIM)), "values", 10.0, at_least=True),
-            )
-            told = configuration(running) | {"servers": SERVERS, "held": HELD}
-    return Measured(figures, told)
+    with (
+        scratch() as folder,
+        arena(folder, GANG_SCHEDULER, SERVERS["servers"]) as running,
+        generator.Held(running.conf, "hold", **SERVERS, **HELD) as held,
+    ):
+        held.wait("holding")
+        return Measured(_figures(running), configuration(running) | {"servers": SERVERS, "held": HELD})
+
+
+def _figures(running: Arena) -> tuple[Figure, ...]:
+    rounds_s = [_absorbed_s(running) for _ in range(_ROUNDS)]
+    each = ", ".join(f"{seconds:.2f}" for seconds in rounds_s)
+    with Client(running.service) as client:
+        cluster = client.cluster()
+    return (
+        Figure(f"snapshot absorbed, slowest of {_ROUNDS}", max(rounds_s), "s", 1.0, note=f"each: {each}"),
+        Figure("servers in it", cluster.servers, "servers", SERVERS["servers"], at_least=True),
+        Figure("GPUs held in it", cluster.used.gpus, "GPUs", HELD["containers"], at_least=True),
+        Figure("resident memory of the service", memory_mb(running, "service"), "MiB"),
+        Figure("resident memory of the ResourceManager", memory_mb(running, "rm"), "MiB"),
+        Figure("heap used by the ResourceManager", heap_mb(running), "MiB", note="garbage included"),
+        Figure("counters of the shim at /jmx", len(running.bean(SHIM)), "values", 10.0, at_least=True),
+    )
 
 
 def _absorbed_s(running: Arena) -> float:
