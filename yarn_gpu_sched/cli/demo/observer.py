@@ -1,0 +1,59 @@
+"""Looks at the ResourceManager and the service twice a second, and keeps what the claims need."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from yarn_gpu_sched.cli.demo.evidence import Evidence, Given, tag_sample
+from yarn_gpu_sched.cli.demo.stage import Stage
+from yarn_gpu_sched.cli.demo.submission import Submission
+from yarn_gpu_sched.client import ServiceError
+from yarn_gpu_sched.embedded import ClusterError
+
+PAUSE_S = 0.5
+
+
+class Observer:
+    """A thread that fills the evidence and each submission's ``app`` until it is left."""
+
+    def __init__(self, stage: Stage, submissions: Sequence[Submission], evidence: Evidence) -> None:
+        self._stage, self._submissions, self._evidence = stage, submissions, evidence
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="ygs-demo-observer", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.set()
+        self._thread.join(timeout=30)
+
+    def _watch(self) -> None:
+        while not self._leaving.wait(PAUSE_S):
+            try:
+                self._look()
+            except (ClusterError, ServiceError, OSError):
+                continue  # one look less; a claim without a look in its time fails
+
+    def _look(self) -> None:
+        rm = self._stage.cluster
+        before_s = time.time()
+        sample = tag_sample(before_s, rm.rm_rest("/ws/v1/cluster/nodes"))
+        self._evidence.samples.append(sample)
+        apps = (rm.rm_rest("/ws/v1/cluster/apps").get("apps") or {}).get("app", [])
+        by_name = {app["name"]: app for app in apps}
+        for submission in self._submissions:
+            submission.app = by_name.get(submission.story.app_name, submission.app)
+            if submission.app_id and submission.story.gpus and not submission.ended:
+                self._note_given(submission)
+
+    def _note_given(self, submission: Submission) -> None:
+        given = self._evidence.given.setdefault(submission.story.key, {})
+        for container in self._stage.client.job(submission.app_id).containers:
+            if not container.application_master:
+                host = container.server_id.rpartition(":")[0]
+                given[container.container_id] = Given(host, tuple(container.gpu_indices))

@@ -1,0 +1,77 @@
+"""The stage: a real cluster and a real service for one showing, and their end whatever happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS
+from yarn_gpu_sched.client import Client, ServiceError
+from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster
+
+SETTLE_S = 5
+SERVICE_PORTS = range(12_000, 20_000)  # below those that the cluster and Linux itself give out
+
+
+class Stage:
+    """Cluster, service and the folders that they share."""
+
+    def __init__(self, folder: Path, hadoop: str) -> None:
+        self.folder = folder
+        self.workers = folder / "workers"
+        self.bindings = folder / "bindings"
+        self.address = f"127.0.0.1:{free_port()}"
+        spec = ClusterSpec(
+            hadoop=hadoop,
+            servers=SERVERS,
+            racks=RACKS,
+            service_address=self.address,
+            binding_dir=self.bindings,
+            settings={"ygs.settle-s": str(SETTLE_S)},
+        )
+        self.cluster = EmbeddedCluster(folder / "cluster", spec)
+        self.client = Client(self.address, timeout_s=10.0)
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        """Bring the cluster up, and the service beside it. Raises ClusterError."""
+        for made in (self.workers, self.bindings):
+            made.mkdir(parents=True)
+        self.cluster.up(progress)
+        self._start_service()
+
+    def _start_service(self) -> None:
+        arguments = ["--listen", self.address, "--binding-dir", str(self.bindings)]
+        program = [sys.executable, "-c", "from yarn_gpu_sched.cli import main; main()", "serve", *arguments]
+        # Settings of somebody's own service are not this one's.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("YGS_")}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+        self.cluster.run("service", program, environment)
+
+    def connected(self) -> bool:
+        """Whether the service has the ResourceManager's whole snapshot."""
+        try:
+            found = self.client.cluster()
+        except ServiceError:
+            return False
+        return found.connected and found.servers == sum(count for count, _ in SERVERS)
+
+    def down(self) -> None:
+        """End everything that was started. May be called again."""
+        self.client.close()
+        self.cluster.down()
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens on."""
+    for port in random.sample(SERVICE_PORTS, 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port between {SERVICE_PORTS.start} and {SERVICE_PORTS.stop}")

@@ -1,0 +1,120 @@
+"""The verdict: every claim of the demo, with what speaks against it, and the table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from yarn_gpu_sched.cli.demo import claims
+from yarn_gpu_sched.cli.demo.play import Play
+from yarn_gpu_sched.cli.demo.story import FITS, REFUSED, STORIES, TWINS, WAVES, Story
+from yarn_gpu_sched.cli.demo.submission import Submission
+from yarn_gpu_sched.cli.output import table, text
+
+PROBLEMS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: it held if nothing speaks against it."""
+
+    what: str
+    against: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.against
+
+
+def judge(play: Play) -> list[Claim]:
+    """Return every claim about a play that came to its end."""
+    return [*_about_stories(play), *_about_gpus(play)]
+
+
+def _claim(what: str, *against: Iterable[str]) -> Claim:
+    return Claim(what, tuple(problem for problems in against for problem in problems))
+
+
+def _about_stories(play: Play) -> Iterator[Claim]:
+    runs = play.evidence.runs
+    for story in (FITS, *TWINS):
+        whole, together = claims.ran_whole(story, runs[story.key]), claims.started_together(runs[story.key])
+        yield _claim(f"{story.key}: the gang ran whole", _succeeded(play.submissions[story.key]), whole, together)
+    yield _claim(
+        "of two gangs that do not fit together the second waited whole, then ran",
+        claims.one_after_the_other(runs[play.first], runs[play.second]),
+    )
+    for story in REFUSED:
+        yield _claim(f"{story.key}: refused with the reason", _refused(play.submissions[story.key]))
+    yield _claim(
+        f"{WAVES.key}: 20 containers ran in waves and finished while a gang waited",
+        _succeeded(play.submissions[WAVES.key]),
+        claims.ran_whole(WAVES, runs[WAVES.key]),
+        claims.in_waves(runs[WAVES.key]),
+        claims.ended_before(runs[WAVES.key], runs[play.second]),
+    )
+
+
+def _about_gpus(play: Play) -> Iterator[Claim]:
+    evidence = play.evidence
+    runs = claims.all_runs(evidence)
+    yield _claim(
+        "every worker saw exactly the GPUs that `ygs job show` says it was given",
+        *(claims.saw_what_it_was_given(s, evidence.runs[s.key], evidence.given.get(s.key, {})) for s in STORIES),
+    )
+    yield _claim("no GPU was seen by two workers at once", claims.never_held_twice(runs))
+    yield _claim("the ResourceManager never tagged a GPU twice", claims.never_tagged_twice(evidence.samples))
+    yield _claim(
+        "the ResourceManager's tags named each worker's GPUs while it ran",
+        claims.tagged_while_running([run for run in runs if run.gpus], evidence.samples),
+    )
+
+
+def _succeeded(submission: Submission) -> Iterator[str]:
+    if submission.app.get("finalStatus") != "SUCCEEDED" or submission.exit_code != 0:
+        status = submission.app.get("finalStatus", "unknown")
+        yield f"{submission.story.app_name}: {status}, yarn ended with {submission.exit_code}: {submission.diagnostics}"
+
+
+def _refused(submission: Submission) -> Iterator[str]:
+    story = submission.story
+    if submission.app.get("state") != "KILLED" or story.refused_for not in submission.diagnostics:
+        state = submission.app.get("state", "unknown")
+        yield f"{story.app_name} is {state}, its diagnostics {submission.diagnostics!r} lack {story.refused_for!r}"
+    if submission.started:
+        yield f"{story.app_name}: {submission.started} of its workers ran"
+
+
+def stories_table(play: Play) -> Table:
+    """Return what became of each application."""
+    rows = [_story_row(story, play) for story in STORIES if story.key in play.submissions]
+    return table(("STORY", "ASKED", "WHAT IT IS", "END", "RAN", "SAID"), rows, whole=("STORY", "ASKED", "END"))
+
+
+def _story_row(story: Story, play: Play) -> tuple[Text, ...]:
+    submission = play.submissions[story.key]
+    return (
+        text(story.key),
+        text(f"{story.containers}x{story.gpus}"),
+        text(story.title),
+        text(str(submission.app.get("finalStatus", "-")).lower()),
+        text(len(play.evidence.runs.get(story.key, []))),
+        text(submission.diagnostics if story.refused_for else ""),
+    )
+
+
+def claims_table(judged: list[Claim]) -> Table:
+    """Return each claim with its verdict and the first things that speak against it."""
+    return table(("HELD", "CLAIM"), [row for claim in judged for row in _claim_rows(claim)], folded=("CLAIM",))
+
+
+def _claim_rows(claim: Claim) -> Iterator[tuple[Text, Text]]:
+    yield (text("yes", "green") if claim.held else text("NO", "bold red")), text(claim.what)
+    for problem in claim.against[:PROBLEMS_SHOWN]:
+        yield text(""), text(f"  {problem}", "red")
+    if len(claim.against) > PROBLEMS_SHOWN:
+        yield text(""), text(f"  … and {len(claim.against) - PROBLEMS_SHOWN} more", "red")
