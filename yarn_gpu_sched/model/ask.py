@@ -20,3 +20,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     resource: Resource
     application_master: bool = False
     partition: str = ""
+
+    def with_count(self, count: int) -> "Ask":
+        """Give the same ask for another number of containers."""
+        return Ask(self.key, count, self.resource, self.application_master, self.partition)

@@ -1,1 +1,27 @@
-"""Who goes next: a policy reads a view and returns intents, it never changes state."""
+"""Who goes next. A policy reads a view and yields intents; the engine checks each one and carries it out.
+
+The contract, for whoever writes a policy:
+
+1. A policy changes nothing but itself. What it wants is an intent; the engine may reject any of them, and counts it.
+2. `Policy.decide` is called once for each `Pass` and is read lazily: when it goes on after a ``yield``, the view already shows
+   what became of the intent. Nothing else happens between two intents of a pass.
+3. `View.next_ready` gives the first want, in order of submission, that is ready to be examined; equal wants of several jobs are
+   given one at a time, and once one of them is said to wait, none of them is given again until something that they wait for was
+   freed. So a pass costs as much as there are different wants that woke, not as much as jobs wait.
+4. `View.find` is a question ("what if"): it changes nothing. A placement is good until the next ``yield``.
+5. For each want that it is given a policy yields `Place`, `Refuse` or `Wait`; a want without an answer is given again. A pass ends
+   after a bounded number of intents, and goes on in the next one.
+6. Determinism: no clock, no randomness, no iteration over unordered sets. Equal views give equal intents.
+7. A policy never raises for what a job or a cluster looks like. An exception is a bug, and ends the pass.
+
+`Intent` is a tagged union that grows: preempting, suspending, resuming, migrating, resizing a job and sharing a GPU become further
+members of it, each with the engine's check beside it; a policy that does not know them is not touched. What a policy may read grows
+in the same way: `View` gets further questions (use and quota of a virtual cluster, what would be free without a job).
+"""
+
+from yarn_gpu_sched.policy.arrival import Arrival
+from yarn_gpu_sched.policy.intent import Intent, Place, Refuse, Wait
+from yarn_gpu_sched.policy.policy import POLICIES, Policy, policy_named
+from yarn_gpu_sched.policy.view import View, Want
+
+__all__ = ["POLICIES", "Arrival", "Intent", "Place", "Policy", "Refuse", "View", "Wait", "Want", "policy_named"]

@@ -75,7 +75,7 @@ class Service:
         self.port = 0
         self._files = BindingFiles(Path(settings.binding_dir)) if settings.binding_dir else None
         self.bindings = Bindings(self._files, self.clock, self.metrics) if self._files else None
-        self.recording = _recording(settings, self.metrics)
+        self.recording = _recording(settings, self.metrics, self.engine)
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
         outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
@@ -171,13 +171,14 @@ def _engine_settings(settings: Settings) -> EngineSettings:
     return EngineSettings(**{name: getattr(settings, name) for name in names if name in Settings.model_fields})
 
 
-def _recording(settings: Settings, metrics: Metrics) -> Recording | None:
+def _recording(settings: Settings, metrics: Metrics, engine: Engine) -> Recording | None:
     if not settings.recorder_dir:
         return None
 
     def make() -> Recorder:
         return Recorder(
             Path(settings.recorder_dir),
+            engine,
             file_bytes_max=settings.recorder_file_mb_max << 20,
             files_max=settings.recorder_files_max,
         )

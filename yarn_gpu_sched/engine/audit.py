@@ -1,0 +1,71 @@
+"""The laws that speak of an engine: those of its state, and of what it derives from the state."""
+
+from collections.abc import Iterator
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.waiting import waiting_reason
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.laws import STATE_LAWS, Broken, Laws
+from yarn_gpu_sched.placement.audit import index_faults
+
+ENGINE_LAWS: Laws[Core] = Laws()
+"""The laws that need more than the cluster's state."""
+
+law = ENGINE_LAWS.law
+
+
+def audit(core: Core) -> list[Broken]:
+    """Check all laws; an empty list if all hold."""
+    return STATE_LAWS.broken(core.state) + ENGINE_LAWS.broken(core)
+
+
+@law(2, "per domain: the placement index knows what is free on the servers")
+def index_follows(core: Core) -> Iterator[str]:
+    """Compare the index with one made anew."""
+    yield from index_faults(core.index, core.state.servers.values())
+
+
+@law(5, "the counts of jobs by state are right")
+def counts_by_state(core: Core) -> Iterator[str]:
+    """Count the jobs anew."""
+    states = [record.state for record in core.state.jobs.values() if record.known]
+    pending, running = states.count(JobState.PENDING), states.count(JobState.RUNNING)
+    if (core.jobs_pending, core.jobs_running) != (pending, running):
+        yield f"{core.jobs_pending} pending and {core.jobs_running} running are counted, {pending} and {running} are"
+    by_vc = [virtual_cluster.jobs_pending for virtual_cluster in core.state.virtual_clusters.values()]
+    if sum(by_vc) != pending:
+        yield f"the VCs count {sum(by_vc)} pending jobs, {pending} are"
+    known = sorted(record.order for record in core.state.jobs.values() if record.known)
+    if known != core.order:
+        yield "the order of submission does not list every job once"
+    ended = sorted(job_id for job_id, record in core.state.jobs.items() if record.end is not None)
+    if ended != sorted(core.ended):
+        yield f"jobs {ended} have ended, {sorted(core.ended)} are listed"
+
+
+@law(10, "nothing is refused while capacity has not settled, but what its own words contradict")
+def refused_with_reason(core: Core) -> Iterator[str]:
+    """Look at every job that is to be refused: each is told why."""
+    for job_id in core.to_refuse:
+        record = core.state.jobs.get(job_id)
+        if record is None or not record.refusal:
+            yield f"job {job_id} is to be refused without a reason"
+
+
+@law(12, "who waits stands in exactly one line, where what it wants says")
+def lines_hold_wants(core: Core) -> Iterator[str]:
+    """Compare the queue with the jobs."""
+    waiting = {job_id: record.want for job_id, record in core.state.jobs.items() if isinstance(record.want, JobWant)}
+    listed = core.queue.listed()
+    if sorted(listed) != sorted((want.demand, job_id) for job_id, want in waiting.items()):
+        yield f"{len(listed)} wants stand in lines, {len(waiting)} jobs want something"
+    yield from core.queue.faults()
+
+
+@law(13, "every pending job has a waiting reason")
+def always_a_reason(core: Core) -> Iterator[str]:
+    """Ask for the reason of every pending job."""
+    for job_id, record in core.state.jobs.items():
+        if record.known and record.state is JobState.PENDING and waiting_reason(core, record) is None:
+            yield f"job {job_id} is pending and nothing says why"

@@ -1,0 +1,105 @@
+"""The largest capacity seen, and what can never run on it (law 10)."""
+
+from yarn_gpu_sched.engine.want import Demand
+from yarn_gpu_sched.model.gang_tag import GangTag
+from yarn_gpu_sched.model.server import Server
+from yarn_gpu_sched.placement import Kind
+
+Make = tuple[int, int, int]
+"""A server's GPUs, memory in MB and vcores."""
+
+
+class CapacitySeen:
+    """For each partition, the most servers of each make that were there at once, whatever their state.
+
+    A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, dict[Make, int]] = {}
+        self.most: dict[str, dict[Make, int]] = {}
+
+    def add(self, server: Server) -> None:
+        """See a server come."""
+        make = _make(server)
+        now = self.now.setdefault(server.partition, {})
+        now[make] = now.get(make, 0) + 1
+        most = self.most.setdefault(server.partition, {})
+        most[make] = max(most.get(make, 0), now[make])
+
+    def remove(self, server: Server) -> None:
+        """See a server go."""
+        self.now[server.partition][_make(server)] -= 1
+
+    def forget_all(self) -> None:
+        """Another cluster: nothing was seen of it."""
+        self.now.clear()
+        self.most.clear()
+
+    def forget_present(self) -> None:
+        """No server is there at present."""
+        self.now.clear()
+
+    def never_fits(self, demand: Demand) -> str:
+        """Say in one sentence why a demand could not be met by all that was seen; empty if it might be.
+
+        Containers without GPUs may go anywhere, so servers of every kind count for them.
+        """
+        makes = self.most.get(demand.partition, {})
+        if not makes:
+            return f'asks partition "{demand.partition}", which has no servers' if demand.partition else _NO_SERVERS
+        return _too_large(demand.kinds, makes)
+
+    def tag_never_fits(self, tag: GangTag) -> str:
+        """Say why no partition could hold a gang of this shape, going by its tag alone; empty if one might."""
+        if tag.gpus_each is None:
+            return ""
+        kinds = (Kind(tag.gpu_containers, tag.gpus_each, 0, 0),)
+        answers = [_too_large(kinds, makes) for _, makes in sorted(self.most.items())] or [_NO_SERVERS]
+        return "" if "" in answers else answers[0]
+
+
+_NO_SERVERS = "asks containers, and the cluster has no servers"
+
+
+def _make(server: Server) -> Make:
+    return (server.capacity.gpus, server.capacity.memory_mb, server.capacity.vcores)
+
+
+def _too_large(kinds: tuple[Kind, ...], makes: dict[Make, int]) -> str:
+    for kind in kinds:
+        sentence = _container_too_large(kind, makes)
+        if sentence:
+            return sentence
+    asked = sum(kind.containers * kind.gpus for kind in kinds)
+    total = sum(make[0] * count for make, count in makes.items())
+    if asked > total:
+        return f"asks {asked} GPUs at once, all servers together have {total}"
+    for kind in kinds:
+        held = sum(_room(make, kind) * count for make, count in makes.items())
+        if kind.containers > held:
+            return f"asks {kind.containers} containers {_size(kind)} at once, all servers together hold {held}"
+    return ""
+
+
+def _container_too_large(kind: Kind, makes: dict[Make, int]) -> str:
+    if any(_room(make, kind) for make in makes):
+        return ""
+    asks = (kind.gpus, kind.memory_mb, kind.vcores)
+    for place, unit in ((0, "GPUs"), (1, "MB of memory"), (2, "vcores")):
+        most = max(make[place] for make in makes)
+        if asks[place] > most:
+            return f"asks {asks[place]} {unit} a container, the largest server has {most}"
+    return f"asks containers {_size(kind)}, and no server has all of that"
+
+
+def _room(make: Make, kind: Kind) -> int:
+    return min(
+        (has // asks for has, asks in zip(make, (kind.gpus, kind.memory_mb, kind.vcores), strict=True) if asks),
+        default=kind.containers,
+    )
+
+
+def _size(kind: Kind) -> str:
+    sizes = [(kind.gpus, "GPUs"), (kind.memory_mb, "MB of memory"), (kind.vcores, "vcores")]
+    return "of " + " and ".join(f"{amount} {unit}" for amount, unit in sizes if amount)

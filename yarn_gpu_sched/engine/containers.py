@@ -1,0 +1,103 @@
+"""Containers that no decision made, and the release of any."""
+
+from yarn_gpu_sched.engine.commands import Bind, Unbind
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
+from yarn_gpu_sched.engine.jobs import count_member
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.job import Job
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.server_use import ServerUse
+
+
+def on_container_seen(core: Core, event: ContainerSeen) -> None:
+    """Account for a live container, or take news of one that is known."""
+    use = core.state.servers.get(event.container.server_id)
+    if use is None:
+        return
+    known = core.state.containers.get(event.container.container_id)
+    container = _with_indices(event.container, known, use)
+    if container == known:
+        return
+    if known is not None and _same_use(known, container):
+        core.state.replace_container(container)
+        core.changed(core.state.jobs[container.job_id])
+        return
+    if known is not None:
+        _remove(core, known)
+    record = core.state.jobs.get(container.job_id) or _unknown_job(core, container)
+    core.state.add_container(container)
+    core.session.bound.pop(container.container_id, None)
+    if known is None:
+        count_member(record, container)
+    if use.gpus:
+        core.commands.append(bind(container))
+    core.changed(record)
+
+
+def bind(container: Container) -> Bind:
+    """Make known which GPUs a container has."""
+    return Bind(
+        container_id=container.container_id,
+        job_id=container.job_id,
+        server_id=container.server_id,
+        gpu_indices=container.gpu_indices,
+    )
+
+
+def _same_use(known: Container, container: Container) -> bool:
+    return (
+        known.server_id == container.server_id
+        and known.job_id == container.job_id
+        and known.resource == container.resource
+        and known.gpu_indices == container.gpu_indices
+        and known.application_master == container.application_master
+    )
+
+
+def _with_indices(container: Container, known: Container | None, use: ServerUse) -> Container:
+    """Give a container the indices that nobody told: those that it has already, else the lowest free ones."""
+    gpus = container.resource.gpus
+    if len(container.gpu_indices) == gpus:
+        return container
+    if known is not None and known.server_id == container.server_id and len(known.gpu_indices) == gpus:
+        indices = known.gpu_indices
+    else:
+        indices = use.free_indices(gpus)
+    return Container(
+        container_id=container.container_id,
+        job_id=container.job_id,
+        attempt=container.attempt,
+        server_id=container.server_id,
+        resource=container.resource,
+        gpu_indices=indices,
+        application_master=container.application_master,
+        key=container.key,
+        ending=container.ending,
+    )
+
+
+def _unknown_job(core: Core, container: Container) -> JobRecord:
+    """Keep account of a container whose job nobody has told of yet."""
+    record = core.state.add_job(Job(job_id=container.job_id, vc="", attempt=container.attempt), core.now_s)
+    record.known = False
+    return record
+
+
+def on_container_released(core: Core, event: ContainerReleased) -> None:
+    """Free what a container held."""
+    container = core.state.containers.get(event.container_id)
+    if container is None:
+        return
+    use = core.state.servers[container.server_id]
+    _remove(core, container)
+    if use.gpus:
+        core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))
+    core.settle_job(core.state.jobs[container.job_id])
+    core.forget_old_jobs()
+
+
+def _remove(core: Core, container: Container) -> None:
+    use = core.state.servers[container.server_id]
+    core.state.remove_container(container.container_id)
+    core.freed(use.server.partition, by_master=container.application_master)

@@ -1,0 +1,158 @@
+"""What all handlers of an engine share: the state, what waits, and the commands of the event at hand."""
+
+from bisect import bisect_left, insort
+from heapq import heappush
+
+from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
+from yarn_gpu_sched.engine.commands import AnyCommand, JobTouched
+from yarn_gpu_sched.engine.counters import Counters
+from yarn_gpu_sched.engine.queue import Queue
+from yarn_gpu_sched.engine.session import Session
+from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.engine.want import JobWant, want_of
+from yarn_gpu_sched.model.cluster import ClusterState
+from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.placement import FreeIndex
+from yarn_gpu_sched.policy import policy_named
+
+
+class Core:
+    """The parts of an engine.
+
+    ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
+    ``ended`` the ended jobs, oldest first, ``order`` all jobs in order of submission.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self.index = FreeIndex(place_on_cpu_servers=settings.place_on_cpu_servers)
+        self.state = ClusterState(self.index, settings.cpu_share)
+        self.queue = Queue(self.index)
+        self.session = Session()
+        self.seen = CapacitySeen()
+        self.policy = policy_named(settings.policy)
+        self.counters = Counters(self.index.visits)
+        self.now_s = 0.0
+        self.next_decision_id = 1
+        self.order: list[tuple[float, str]] = []
+        self.ended: dict[str, None] = {}
+        self.to_check: dict[str, None] = {}
+        self.to_refuse: dict[str, None] = {}
+        self.resting: list[tuple[float, str]] = []
+        self.changed_partitions: dict[str, None] = {}
+        self.jobs_pending = self.jobs_running = 0
+        self.commands: list[AnyCommand] = []
+        self.touched: dict[str, None] = {}
+
+    # Jobs
+
+    def add_to_order(self, record: JobRecord) -> None:
+        """Let a job stand in the order of submission."""
+        insort(self.order, record.order)
+
+    def remove_from_order(self, record: JobRecord) -> None:
+        """Take a job out of the order of submission."""
+        place = bisect_left(self.order, record.order)
+        del self.order[place]
+
+    def changed(self, record: JobRecord) -> None:
+        """Follow a change of a job: its want, its state, the counts of jobs by state."""
+        self.touched[record.job.job_id] = None
+        self.queue.put(record, self._want(record))
+        self.count(record)
+
+    def _want(self, record: JobRecord) -> JobWant | None:
+        if not record.known or not record.job.active or record.end is not None or record.refusal:
+            return None
+        want = want_of(record)
+        backoff = record.backoff
+        if backoff is None or want is None or backoff.until_s <= self.now_s:
+            return want
+        if want.demand == backoff.shape:
+            return None
+        record.backoff = None
+        return want
+
+    def settle_job(self, record: JobRecord) -> None:
+        """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""
+        if record.known or record.containers or record.decisions:
+            self.changed(record)
+        else:
+            self.forget(record)
+
+    def uncount(self, record: JobRecord) -> None:
+        """Take a job out of the counts by state."""
+        self._count_as(record, None)
+
+    def count(self, record: JobRecord) -> None:
+        """Keep the counts of jobs by state."""
+        self._count_as(record, record.state if record.known else None)
+
+    def _count_as(self, record: JobRecord, state: JobState | None) -> None:
+        if state is record.counted:
+            return
+        virtual_cluster = self.state.virtual_clusters[record.job.vc]
+        for counted, step in ((record.counted, -1), (state, 1)):
+            if counted is JobState.PENDING:
+                self.jobs_pending += step
+                virtual_cluster.jobs_pending += step
+            elif counted is JobState.RUNNING:
+                self.jobs_running += step
+                virtual_cluster.jobs_running += step
+        record.counted = state
+
+    def forget(self, record: JobRecord) -> None:
+        """Drop a job for good: it holds nothing and nothing is under way for it."""
+        self.queue.put(record, None)
+        self.uncount(record)
+        job_id = record.job.job_id
+        if record.known:
+            self.remove_from_order(record)
+        self.ended.pop(job_id, None)
+        self.to_check.pop(job_id, None)
+        self.to_refuse.pop(job_id, None)
+        self.touched.pop(job_id, None)
+        self.state.drop_job(job_id)
+
+    def forget_old_jobs(self) -> None:
+        """Keep at most so many ended jobs; those that still hold something stay."""
+        surplus = len(self.ended) - self.settings.ended_jobs_max
+        if surplus <= 0:
+            return
+        records = (self.state.jobs[job_id] for job_id in list(self.ended)[: surplus + len(self.state.decisions)])
+        droppable = [record for record in records if not record.containers and not record.decisions]
+        for record in droppable[:surplus]:
+            self.forget(record)
+
+    def refuse(self, record: JobRecord, sentence: str) -> None:
+        """Mark a job as one that can never run; the next pass orders its end. Not if it was recovered or its workers run."""
+        if record.refusal or record.end is not None or record.job.recovered or record.has_workers:
+            return
+        record.refusal = sentence
+        self.to_refuse[record.job.job_id] = None
+        self.changed(record)
+
+    def rest(self, record: JobRecord) -> None:
+        """Remember when a job comes back from its pause."""
+        heappush(self.resting, (record.backoff_until_s, record.job.job_id))
+
+    # Freed
+
+    def freed(self, partition: str, *, by_master: bool) -> None:
+        """Wake whom it serves that something was freed on a server of this partition; ``by_master``: what a master held."""
+        self.index.partition(partition).refresh()
+        self.queue.wake_freed(partition)
+        if by_master:
+            self.queue.wake_masters()
+
+    # Commands
+
+    def take_commands(self) -> list[AnyCommand]:
+        """Give the commands of the event at hand, the touched jobs last."""
+        commands = self.commands
+        self.commands = []
+        if self.touched:
+            commands.extend(JobTouched(job_id=job_id) for job_id in self.touched)
+            self.touched.clear()
+        return commands

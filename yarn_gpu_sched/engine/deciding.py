@@ -1,0 +1,253 @@
+"""A pass: refusals first, then the policy's intents, each checked before it becomes a command."""
+
+from functools import lru_cache
+from heapq import heappop
+
+from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.events import Pass
+from yarn_gpu_sched.engine.refusing import check_all
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.ask import RequestKey
+from yarn_gpu_sched.model.assignment import Assignment
+from yarn_gpu_sched.model.decision import Decision
+from yarn_gpu_sched.model.job_record import ask_key
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.placement import Placement
+from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
+
+INTENTS_PER_DECISION_MAX = 64
+"""Intents that a pass may look at for each decision that it may make."""
+
+
+def on_pass(core: Core, _event: Pass) -> None:
+    """Decide."""
+    if not core.session.deciding:
+        return
+    core.counters.passes += 1
+    _wake(core)
+    if core.session.settle(core.now_s):
+        check_all(core)
+    decided = _refuse_all(core)
+    decisions_max = core.settings.decisions_per_pass_max
+    intents_max = decisions_max * INTENTS_PER_DECISION_MAX
+    view: View = PassView(core)
+    for number, intent in enumerate(core.policy.decide(view), 1):
+        decided += _carry_out(core, intent)
+        if decided >= decisions_max or number >= intents_max:
+            break
+
+
+def _wake(core: Core) -> None:
+    """Bring back who waited for time or for servers."""
+    while core.resting and core.resting[0][0] <= core.now_s:
+        _, job_id = heappop(core.resting)
+        record = core.state.jobs.get(job_id)
+        if record is not None and record.backoff is not None and record.backoff.until_s <= core.now_s:
+            core.changed(record)
+            if record.refusal and not record.decisions:
+                core.to_refuse[job_id] = None
+    if core.changed_partitions:
+        for partition in core.changed_partitions:
+            core.queue.wake_partition(partition)
+        core.changed_partitions.clear()
+
+
+def _refuse_all(core: Core) -> int:
+    decided = 0
+    for job_id in list(core.to_refuse):
+        record = core.state.jobs[job_id]
+        if record.backoff_until_s > core.now_s:
+            continue
+        del core.to_refuse[job_id]
+        decision = Decision(core.next_decision_id, job_id, record.job.attempt)
+        core.next_decision_id += 1
+        core.state.begin(decision)
+        core.commands.append(RefuseJob(decision_id=decision.decision_id, job_id=job_id, diagnostics=record.refusal))
+        core.counters.refusals += 1
+        core.changed(record)
+        decided += 1
+    return decided
+
+
+class PassView:
+    """What a policy may read (see `yarn_gpu_sched.policy.View`)."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    @property
+    def now_s(self) -> float:
+        """Time of the pass by the driver's clock."""
+        return self._core.now_s
+
+    def next_ready(self) -> Want | None:
+        """Give the first ready want in order of submission."""
+        return self._core.queue.first()
+
+    def find(self, want: Want) -> Placement | None:
+        """Find a place for all of a want now."""
+        core = self._core
+        core.counters.searches += 1
+        if want.application_master and not masters_admit(core, want):
+            return None
+        return core.index.find(want.partition, want.kinds)
+
+
+def masters_admit(core: Core, want: Want) -> bool:
+    """Tell whether one more application master may be placed on the GPU servers; one always may."""
+    state, share = core.state, core.settings.am_share
+    kind = want.kinds[0]
+    return not state.am_containers or (
+        state.am_mb + kind.memory_mb <= share * state.gpu_servers_mb
+        and state.am_vcores + kind.vcores <= share * state.gpu_servers_vcores
+    )
+
+
+def _carry_out(core: Core, intent: Intent) -> int:
+    """Check an intent and do it; return the decisions made."""
+    want = intent.want
+    if not isinstance(want, JobWant) or want.record.want is not want or core.queue.is_blocked(want):
+        core.counters.rejected += 1
+        return 0
+    if isinstance(intent, Place):
+        return _place(core, want, intent.placement)
+    if isinstance(intent, Wait):
+        core.queue.block(want, for_masters=want.application_master and not masters_admit(core, want))
+        return 0
+    return _refuse(core, want, intent)
+
+
+def _refuse(core: Core, want: JobWant, intent: Refuse) -> int:
+    core.refuse(want.record, intent.diagnostics)
+    if want.record.refusal:
+        return _refuse_all(core)
+    core.counters.rejected += 1
+    core.queue.block(want, for_masters=False)
+    return 0
+
+
+def _place(core: Core, want: JobWant, placement: Placement) -> int:
+    """Take the place in a transaction, all of it or nothing, and send the decision."""
+    record = want.record
+    decision = _decision(core, want, placement)
+    if decision is None:
+        core.counters.rejected += 1
+        core.queue.block(want, for_masters=False)
+        return 0
+    core.next_decision_id += 1
+    core.counters.decisions += 1
+    core.state.begin(decision)
+    if want.gang:
+        record.gang_under_way = True
+    core.commands.append(
+        PlaceGang(
+            decision_id=decision.decision_id,
+            job_id=decision.job_id,
+            attempt=decision.attempt,
+            assignments=decision.assignments,
+            level=decision.level,
+        )
+    )
+    core.changed(record)
+    core.queue.wake_spare(want.partition)
+    return 1
+
+
+def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | None:
+    """Check that a placement is all of the want and still free, and take it; None if not."""
+    takers = _Takers(want)
+    assignments: list[Assignment] = []
+    parts: list[Part] = []
+    with core.state.transaction() as plan:
+        for use, place, count in placement.portions:
+            kind = want.demand.kinds[place]
+            mask = 0
+            for resource_key, resource in takers.take(place, count):
+                taken, indices = lowest(use.free_mask & ~mask, kind.gpus)
+                mask |= taken
+                assignments.append(Assignment(resource_key, use.server_id, resource, indices))
+            part = Part(use, count * kind.memory_mb, count * kind.vcores, mask, count * kind.gpus)
+            if not plan.take(part):
+                return None
+            parts.append(part)
+        if not takers.all_taken() or (want.application_master and not masters_admit(core, want)):
+            return None
+        plan.commit()
+    demand = want.demand
+    decision = Decision(
+        core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level
+    )
+    decision.parts = parts if len(parts) == 1 else _merged(parts)
+    decision.gang = want.gang
+    decision.application_master = demand.application_master
+    decision.shape = demand
+    decision.members = tuple((ask_key(ask), count) for ask, count in want.members)
+    decision.total = Resource(
+        sum(part.memory_mb for part in parts), sum(part.vcores for part in parts), sum(part.gpus for part in parts)
+    )
+    return decision
+
+
+def _merged(parts: list[Part]) -> list[Part]:
+    """Join what several kinds take on one server."""
+    merged: dict[str, Part] = {}
+    for part in parts:
+        known = merged.get(part.use.server_id)
+        if known is None:
+            merged[part.use.server_id] = part
+        else:
+            merged[part.use.server_id] = Part(
+                part.use,
+                known.memory_mb + part.memory_mb,
+                known.vcores + part.vcores,
+                known.mask | part.mask,
+                known.gpus + part.gpus,
+            )
+    return list(merged.values())
+
+
+class _Takers:
+    """Deals the containers of each kind out to the asks that want them, in key order."""
+
+    __slots__ = ("_left", "_over")
+
+    def __init__(self, want: JobWant) -> None:
+        places = {(kind.gpus, kind.memory_mb, kind.vcores): place for place, kind in enumerate(want.demand.kinds)}
+        self._left: list[list[tuple[RequestKey, Resource]]] = [[] for _ in want.demand.kinds]
+        self._over = False
+        for ask, count in reversed(want.members):
+            resource = ask.resource
+            place = places[(resource.gpus, resource.memory_mb, resource.vcores)]
+            self._left[place].extend([(ask.key, resource)] * count)
+
+    def take(self, place: int, count: int) -> list[tuple[RequestKey, Resource]]:
+        """Give the next containers of a kind."""
+        left = self._left[place]
+        if count > len(left):
+            self._over = True
+            count = len(left)
+        taken = left[len(left) - count :]
+        del left[len(left) - count :]
+        return taken
+
+    def all_taken(self) -> bool:
+        """Tell whether each container was dealt out once."""
+        return not self._over and not any(self._left)
+
+
+@lru_cache(maxsize=65_536)
+def lowest(mask: int, gpus: int) -> tuple[int, tuple[int, ...]]:
+    """Take the lowest GPUs of a mask: their mask, and their indices."""
+    taken, indices = 0, []
+    for _ in range(gpus):
+        low = mask & -mask
+        if not low:
+            break
+        mask ^= low
+        taken |= low
+        indices.append(low.bit_length() - 1)
+    return taken, tuple(indices)

@@ -1,0 +1,135 @@
+"""The engine: its one door, and what may be read of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from yarn_gpu_sched.engine import containers, deciding, jobs, links, outcomes, reading, servers, snapshot
+from yarn_gpu_sched.engine.audit import audit
+from yarn_gpu_sched.engine.commands import AnyCommand
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.counters import Counters
+from yarn_gpu_sched.engine.events import (
+    AsksChanged,
+    ContainerReleased,
+    ContainerSeen,
+    Event,
+    JobChanged,
+    JobEnded,
+    OutcomeReported,
+    Pass,
+    ResourceManagerLost,
+    ResourceManagerRegistered,
+    ServerChanged,
+    ServerRemoved,
+    SnapshotEnded,
+    VirtualClusterChanged,
+    VirtualClusterRemoved,
+)
+from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.engine.views import ClusterView, JobView, ServerView, VirtualClusterUse
+from yarn_gpu_sched.engine.waiting import waiting_reason
+from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.laws import Broken
+from yarn_gpu_sched.model.reason import WaitingReason
+
+Handler = Callable[[Core, Any], None]
+
+_HANDLERS: dict[type[Event], Handler] = {
+    ResourceManagerRegistered: links.on_registered,
+    SnapshotEnded: links.on_snapshot_ended,
+    ResourceManagerLost: links.on_lost,
+    ServerChanged: servers.on_server_changed,
+    ServerRemoved: servers.on_server_removed,
+    VirtualClusterChanged: servers.on_virtual_cluster_changed,
+    VirtualClusterRemoved: servers.on_virtual_cluster_removed,
+    JobChanged: jobs.on_job_changed,
+    AsksChanged: jobs.on_asks_changed,
+    ContainerSeen: containers.on_container_seen,
+    ContainerReleased: containers.on_container_released,
+    JobEnded: jobs.on_job_ended,
+    OutcomeReported: outcomes.on_outcome_reported,
+    Pass: deciding.on_pass,
+}
+
+
+class Engine:
+    """Scheduling state and who changes it. The contract is the docstring of this package. ``core`` is for `restore` alone."""
+
+    def __init__(self, settings: EngineSettings | None = None, core: Core | None = None) -> None:
+        self._core = core or Core(settings or EngineSettings())
+
+    @classmethod
+    def restore(cls, taken: bytes) -> "Engine":
+        """Make an engine of a `snapshot`. Raises ValueError if it cannot be read."""
+        core = snapshot.restore(taken)
+        return cls(core.settings, core)
+
+    @property
+    def settings(self) -> EngineSettings:
+        """The settings that it was made with."""
+        return self._core.settings
+
+    @property
+    def counters(self) -> Counters:
+        """How much it has done."""
+        return self._core.counters
+
+    def apply(self, event: Event) -> list[AnyCommand]:
+        """Change the state by one event; return what is to be done, in order."""
+        core = self._core
+        core.counters.events += 1
+        core.now_s = max(core.now_s, event.now_s)
+        _HANDLERS[type(event)](core, event)
+        return core.take_commands()
+
+    def next_wake_s(self) -> float | None:
+        """Say when another `Pass` could decide differently without any other event; None if never."""
+        core = self._core
+        if not core.session.deciding:
+            return None
+        if core.queue.first() is not None or core.changed_partitions:
+            return core.now_s
+        times = [core.resting[0][0]] if core.resting else []
+        if not core.session.settled and core.to_check:
+            times.append(core.session.settles_at_s)
+        return min(times, default=None)
+
+    def cluster(self) -> ClusterView:
+        """Show the cluster as a whole."""
+        return reading.cluster_view(self._core)
+
+    def job(self, job_id: str) -> JobView | None:
+        """Show a job with its containers; None if it is not known."""
+        record = self._core.state.jobs.get(job_id)
+        return None if record is None else reading.job_view(self._core, record, with_containers=True)
+
+    def jobs(
+        self, state: JobState | None = None, vc: str = "", after: str = "", limit: int = 100
+    ) -> tuple[list[JobView], int]:
+        """Show jobs in order of submission, without containers: a page after a job, and how many there are in all."""
+        return reading.job_views(self._core, state, vc, after, limit)
+
+    def waiting(self, job_id: str) -> WaitingReason | None:
+        """Say why a job waits; None if it is not known or waits for nothing."""
+        record = self._core.state.jobs.get(job_id)
+        return None if record is None else waiting_reason(self._core, record)
+
+    def servers(self, after: str = "", limit: int = 100) -> tuple[list[ServerView], int]:
+        """Show servers in order of their ids: a page after a server, and how many there are in all."""
+        return reading.server_views(self._core, after, limit)
+
+    def virtual_clusters(self, after: str = "", limit: int = 100) -> tuple[list[VirtualClusterUse], int]:
+        """Show virtual clusters in order of their paths: a page after a path, and how many there are in all."""
+        return reading.virtual_cluster_views(self._core, after, limit)
+
+    def audit(self) -> list[Broken]:
+        """Check the laws; an empty list if all hold."""
+        return audit(self._core)
+
+    def snapshot(self) -> bytes:
+        """Write the whole state down, the same bytes for the same state."""
+        return snapshot.take(self._core)
+
+    def digest(self) -> str:
+        """Hash the whole state (law 11): equal for engines that would decide alike."""
+        return snapshot.digest(self._core)

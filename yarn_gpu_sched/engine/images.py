@@ -1,0 +1,152 @@
+"""Jobs and decisions as they are written down."""
+
+import msgspec
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.assignment import Assignment, Level
+from yarn_gpu_sched.model.decision import AskKey, Decision, Shape
+from yarn_gpu_sched.model.gang_tag import GangTag
+from yarn_gpu_sched.model.job import Job, JobEnd
+from yarn_gpu_sched.model.job_record import Backoff, JobRecord
+from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server_use import Part
+
+
+class BackoffImage(msgspec.Struct, frozen=True):
+    """A pause, see `yarn_gpu_sched.model.job_record.Backoff`."""
+
+    code: OutcomeCode
+    shape: Shape | None
+    delay_s: float
+    until_s: float
+    first_decision_id: int
+    detail: str
+
+
+class JobImage(msgspec.Struct, frozen=True):
+    """A job, see `yarn_gpu_sched.model.job_record.JobRecord`."""
+
+    job: Job
+    order: tuple[float, str]
+    first_seen_s: float
+    known: bool
+    gang: GangTag | None
+    asks: tuple[Ask, ...]
+    gang_placed: bool
+    gang_under_way: bool
+    served: int
+    level: int | None
+    backoff: BackoffImage | None
+    refusal: str
+    end: JobEnd | None
+    diagnostics: str
+    ended_s: float | None
+
+
+class DecisionImage(msgspec.Struct, frozen=True):
+    """A decision under way, see `yarn_gpu_sched.model.decision.Decision`; ``parts`` are those that still hold something."""
+
+    decision_id: int
+    job_id: str
+    attempt: int
+    assignments: tuple[Assignment, ...]
+    level: int
+    lost: list[str]
+    gang: bool
+    application_master: bool
+    shape: Shape | None
+    members: tuple[tuple[AskKey, int], ...]
+    total: Resource
+    parts: list[tuple[str, int, int, int, int]]
+
+
+def job_image(record: JobRecord) -> JobImage:
+    """Write a job down."""
+    backoff = record.backoff
+    return JobImage(
+        job=record.job,
+        order=record.order,
+        first_seen_s=record.first_seen_s,
+        known=record.known,
+        gang=record.gang,
+        asks=record.asks,
+        gang_placed=record.gang_placed,
+        gang_under_way=record.gang_under_way,
+        served=record.served,
+        level=record.level,
+        backoff=None
+        if backoff is None
+        else BackoffImage(
+            backoff.code, backoff.shape, backoff.delay_s, backoff.until_s, backoff.first_decision_id, backoff.detail
+        ),
+        refusal=record.refusal,
+        end=record.end,
+        diagnostics=record.diagnostics,
+        ended_s=record.ended_s,
+    )
+
+
+def restore_job(image: JobImage) -> JobRecord:
+    """Make a job of what was written down; its containers and decisions come after it."""
+    record = JobRecord(image.job, image.first_seen_s)
+    record.order = image.order
+    record.known = image.known
+    record.gang = image.gang
+    record.asks = image.asks
+    record.gang_placed = image.gang_placed
+    record.gang_under_way = image.gang_under_way
+    record.served = image.served
+    record.level = image.level
+    if image.backoff is not None:
+        backoff = image.backoff
+        record.backoff = Backoff(
+            backoff.code, backoff.shape, backoff.delay_s, backoff.until_s, backoff.first_decision_id
+        )
+        record.backoff.detail = backoff.detail
+    record.refusal = image.refusal
+    record.end = image.end
+    record.diagnostics = image.diagnostics
+    record.ended_s = image.ended_s
+    return record
+
+
+def decision_image(decision: Decision) -> DecisionImage:
+    """Write a decision down."""
+    return DecisionImage(
+        decision_id=decision.decision_id,
+        job_id=decision.job_id,
+        attempt=decision.attempt,
+        assignments=decision.assignments,
+        level=int(decision.level),
+        lost=sorted(decision.lost),
+        gang=decision.gang,
+        application_master=decision.application_master,
+        shape=decision.shape,
+        members=decision.members,
+        total=decision.total,
+        parts=[
+            (part.use.server_id, part.memory_mb, part.vcores, part.mask, part.gpus)
+            for part in decision.parts
+            if decision.decision_id in part.use.in_flight
+        ],
+    )
+
+
+def restore_decision(core: Core, image: DecisionImage) -> None:
+    """Take up a decision that was written down, and what it still holds."""
+    decision = Decision(image.decision_id, image.job_id, image.attempt, image.assignments, Level(image.level))
+    decision.lost = set(image.lost)
+    decision.gang = image.gang
+    decision.application_master = image.application_master
+    decision.shape = image.shape
+    decision.members = image.members
+    decision.total = image.total
+    for server_id, memory_mb, vcores, mask, gpus in image.parts:
+        use = core.state.servers[server_id]
+        part = Part(use, memory_mb, vcores, mask, gpus)
+        use.take(memory_mb, vcores, mask, gpus)
+        core.index.update(use)
+        decision.parts.append(part)
+    core.state.begin(decision)

@@ -1,0 +1,164 @@
+"""Jobs are submitted, start anew, ask and end."""
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
+from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.gang_tag import GangTagError, gang_tag
+from yarn_gpu_sched.model.job import Job
+from yarn_gpu_sched.model.job_record import JobRecord
+
+
+def on_job_changed(core: Core, event: JobChanged) -> None:
+    """Take a job as submitted, or its new attempt, virtual cluster or activity."""
+    job = event.job
+    record = core.state.jobs.get(job.job_id)
+    if record is None:
+        record = _submit(core, job)
+    elif not record.known:
+        _make_known(core, record, job)
+    elif record.end is not None or job.attempt < record.job.attempt or job == record.job:
+        return
+    else:
+        _change(core, record, job)
+    core.to_check[job.job_id] = None
+    core.changed(record)
+
+
+def _submit(core: Core, job: Job) -> JobRecord:
+    record = core.state.add_job(job, core.now_s)
+    _introduce(core, record)
+    return record
+
+
+def _make_known(core: Core, record: JobRecord, job: Job) -> None:
+    core.state.move_job(record, job.vc)
+    record.job = job
+    record.order = (job.submit_time_s, job.job_id)
+    record.known = True
+    _introduce(core, record)
+
+
+def _introduce(core: Core, record: JobRecord) -> None:
+    core.add_to_order(record)
+    before = core.session.previous.pop(record.job.job_id, None)
+    if before is not None:
+        record.first_seen_s = before.first_seen_s
+        if before.job.attempt == record.job.attempt:
+            record.gang_placed = before.gang_placed
+            record.level = before.level
+    _read_tags(core, record)
+    for container in record.containers.values():
+        count_member(record, container)
+
+
+def _change(core: Core, record: JobRecord, job: Job) -> None:
+    before = record.job
+    if job.vc != before.vc:
+        core.uncount(record)
+        core.state.move_job(record, job.vc)
+    record.job = job
+    if job.attempt > before.attempt:
+        _start_anew(record)
+    if job.tags != before.tags:
+        _read_tags(core, record)
+
+
+def _start_anew(record: JobRecord) -> None:
+    """Begin a new attempt: its asks are void and its gang is to be placed again."""
+    record.asks = ()
+    record.in_flight = {}
+    record.gang_placed = record.gang_under_way = False
+    record.served = 0
+    record.level = None
+    record.backoff = None
+
+
+def _read_tags(core: Core, record: JobRecord) -> None:
+    try:
+        record.gang = gang_tag(record.job.tags)
+    except GangTagError as problem:
+        record.gang = None
+        core.refuse(record, str(problem))
+
+
+def count_member(record: JobRecord, container: Container) -> None:
+    """Count a container that no decision made for the gang of its job.
+
+    One with GPUs, or any of a recovered job, shows that the gang was placed before; one without may be a member that the
+    resource manager placed by itself.
+    """
+    if record.gang is None or record.gang_placed or record.gang_under_way or container.application_master:
+        return
+    if container.attempt != record.job.attempt:
+        return
+    if container.resource.gpus or record.job.recovered:
+        record.gang_placed = True
+        return
+    record.served += 1
+    if record.gang.gpus_each is None and record.served >= record.gang.containers:
+        record.gang_placed = True
+
+
+def on_asks_changed(core: Core, event: AsksChanged) -> None:
+    """Replace the asks of a job's attempt."""
+    record = core.state.jobs.get(event.job_id)
+    if record is None or not record.known or record.end is not None or event.attempt < record.job.attempt:
+        return
+    if event.attempt > record.job.attempt:
+        return
+    record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
+    if record.gang is not None:
+        _check_gang(core, record)
+    core.to_check[event.job_id] = None
+    core.changed(record)
+
+
+def _in_order(ask: Ask) -> tuple[int, int, int, int, int, bool, str]:
+    resource = ask.resource
+    return (
+        ask.key.priority,
+        ask.key.allocation_request_id,
+        -resource.gpus,
+        resource.memory_mb,
+        resource.vcores,
+        ask.application_master,
+        ask.partition,
+    )
+
+
+def _check_gang(core: Core, record: JobRecord) -> None:
+    """Refuse what contradicts the gang's tag."""
+    tag = record.gang
+    assert tag is not None
+    workers = [ask for ask in record.asks if not ask.application_master]
+    partitions = list({ask.partition: None for ask in workers})
+    if len(partitions) > 1 and not record.gang_placed:
+        core.refuse(
+            record, f'tag "{tag}": the asks name partitions "{partitions[0]}" and "{partitions[1]}"; a gang has one'
+        )
+    if tag.gpus_each is None:
+        return
+    allowed = (tag.gpus_each, 0) if tag.plain else (tag.gpus_each,)
+    for ask in workers:
+        if ask.resource.gpus not in allowed:
+            said = f"{tag.gpus_each} GPUs" + (" or none" if tag.plain else "")
+            core.refuse(record, f'tag "{tag}" says {said} a container, an ask has {ask.resource.gpus}')
+            return
+
+
+def on_job_ended(core: Core, event: JobEnded) -> None:
+    """End a job; what it holds stays in use until each container is released."""
+    record = core.state.jobs.get(event.job_id)
+    if record is None or not record.known or record.end is not None:
+        return
+    record.end = event.end
+    record.diagnostics = event.diagnostics
+    record.ended_s = core.now_s
+    record.asks = ()
+    record.backoff = None
+    core.to_check.pop(event.job_id, None)
+    core.to_refuse.pop(event.job_id, None)
+    core.ended[event.job_id] = None
+    core.changed(record)
+    core.forget_old_jobs()

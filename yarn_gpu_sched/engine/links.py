@@ -1,0 +1,114 @@
+"""A resource manager registers, tells all it knows, and goes away."""
+
+from yarn_gpu_sched.engine.commands import Unbind
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
+from yarn_gpu_sched.model.job import JobEnd
+from yarn_gpu_sched.model.job_record import JobRecord
+
+GONE = "the resource manager no longer knew the job when it registered again"
+
+
+def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
+    """Void what was known of the cluster; remember what the snapshot is to be compared with."""
+    session = core.session
+    same_cluster = session.cluster_id == event.cluster_id
+    same_manager = same_cluster and (session.epoch, session.start_time_ms) == (event.epoch, event.start_time_ms)
+    _void_decisions(core)
+    _remember(core)
+    _clear(core)
+    if not same_cluster:
+        core.seen.forget_all()
+        session.missing.clear()
+    if not same_manager:
+        for record in session.previous.values():
+            record.gang_placed = False
+            record.level = None
+    session.knew_servers = bool(session.missing)
+    session.cluster_id = event.cluster_id
+    session.epoch = event.epoch
+    session.start_time_ms = event.start_time_ms
+    session.connected = True
+    session.snapshot_ended = False
+    session.settled = False
+    session.settles_at_s = core.now_s + event.settle_left_s
+
+
+def _remember(core: Core) -> None:
+    session, state = core.session, core.state
+    for server_id in state.servers:
+        session.missing[server_id] = None
+    for container in state.containers.values():
+        if state.servers[container.server_id].gpus:
+            session.bound[container.container_id] = container.server_id
+    for job_id, record in state.jobs.items():
+        if record.known and record.end is None:
+            session.previous[job_id] = record
+
+
+def _clear(core: Core) -> None:
+    """Drop servers, containers, virtual clusters and live jobs; ended jobs stay to be looked at."""
+    state = core.state
+    for server_id in list(state.servers):
+        state.remove_server(server_id)
+    for record in list(state.jobs.values()):
+        if record.end is None:
+            core.forget(record)
+    for virtual_cluster in list(state.virtual_clusters.values()):
+        virtual_cluster.virtual_cluster = None
+        state.forget_unused(virtual_cluster)
+    core.index.clear()
+    core.seen.forget_present()
+    core.queue.clear()
+    core.resting.clear()
+    core.to_check.clear()
+    core.to_refuse.clear()
+    core.changed_partitions.clear()
+
+
+def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
+    """From here on a pass may decide. What the snapshot did not speak of is gone."""
+    session = core.session
+    if not session.connected or session.snapshot_ended:
+        return
+    session.snapshot_ended = True
+    for container_id, server_id in sorted(session.bound.items()):
+        core.commands.append(Unbind(container_id=container_id, server_id=server_id))
+    session.bound.clear()
+    for record in sorted(session.previous.values(), key=lambda record: record.order):
+        _end_missing(core, record)
+    session.previous.clear()
+    core.forget_old_jobs()
+
+
+def _end_missing(core: Core, before: JobRecord) -> None:
+    """End a job that the resource manager has forgotten. Containers that still speak of it stay with it."""
+    job_id = before.job.job_id
+    record = core.state.jobs.get(job_id)
+    if record is None:
+        record = core.state.add_job(before.job, before.first_seen_s)
+    else:
+        core.state.move_job(record, before.job.vc)
+        record.job, record.order, record.known = before.job, before.order, True
+        record.first_seen_s = before.first_seen_s
+    core.add_to_order(record)
+    record.end = JobEnd.KILLED
+    record.diagnostics = GONE
+    record.ended_s = core.now_s
+    core.ended[job_id] = None
+    core.changed(record)
+
+
+def on_lost(core: Core, _event: ResourceManagerLost) -> None:
+    """Decide nothing more; what was under way is void. What was known stays to be looked at."""
+    core.session.connected = False
+    core.session.snapshot_ended = False
+    _void_decisions(core)
+
+
+def _void_decisions(core: Core) -> None:
+    for decision in core.state.void_decisions():
+        record = core.state.jobs[decision.job_id]
+        if decision.gang and decision.attempt == record.job.attempt:
+            record.gang_under_way = False
+        core.settle_job(record)

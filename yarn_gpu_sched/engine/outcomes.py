@@ -1,0 +1,90 @@
+"""What became of decisions."""
+
+from yarn_gpu_sched.engine.containers import bind
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.events import OutcomeReported
+from yarn_gpu_sched.model.decision import Decision
+from yarn_gpu_sched.model.job_record import Backoff, JobRecord
+from yarn_gpu_sched.model.outcome import OutcomeCode
+
+
+def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
+    """Let the containers of a committed decision live; give back what a refused one held."""
+    decision = core.state.decisions.get(event.decision_id)
+    if decision is None:
+        return
+    record = core.state.jobs[decision.job_id]
+    code = _code(decision, event)
+    if code is not OutcomeCode.COMMITTED:
+        _refused(core, decision, record, code, event.detail)
+    elif decision.refusal:
+        core.state.end(decision, ())
+    else:
+        _committed(core, decision, record, event.container_ids)
+    core.settle_job(record)
+    core.forget_old_jobs()
+
+
+def _code(decision: Decision, event: OutcomeReported) -> OutcomeCode:
+    """Believe a commit only if it names a container for each assignment."""
+    ids = event.container_ids
+    complete = len(ids) == len(decision.assignments) == len(set(ids))
+    return OutcomeCode.INVALID if event.code is OutcomeCode.COMMITTED and not complete else event.code
+
+
+def _committed(core: Core, decision: Decision, record: JobRecord, container_ids: tuple[str, ...]) -> None:
+    for container_id in container_ids:
+        if container_id in core.state.containers:
+            core.state.remove_container(container_id)  # seen before its outcome: it is this decision's container
+    live = core.state.end(decision, container_ids)
+    for container in live:
+        if core.state.servers[container.server_id].gpus:
+            core.commands.append(bind(container))
+    if decision.attempt != record.job.attempt or record.end is not None:
+        return
+    record.backoff = None
+    _reduce_asks(decision, record)
+    if decision.gang:
+        record.gang_placed = True
+        record.gang_under_way = False
+    if not decision.application_master and (decision.gang or record.level is None):
+        record.level = int(decision.level)
+
+
+def _reduce_asks(decision: Decision, record: JobRecord) -> None:
+    """Take what was committed off the asks, until the resource manager tells what is really left."""
+    asks = []
+    answered = dict(decision.members)
+    for ask in record.asks:
+        left = ask.count - answered.pop((ask.key, ask.resource, ask.application_master), 0)
+        if left > 0:
+            asks.append(ask if left == ask.count else ask.with_count(left))
+    record.asks = tuple(asks)
+
+
+def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCode, detail: str) -> None:
+    partitions = {part.use.server.partition: None for part in decision.parts}
+    core.state.end(decision, ())
+    for partition in partitions:
+        core.freed(partition, by_master=decision.application_master)
+    if decision.attempt != record.job.attempt or record.end is not None:
+        return
+    if decision.gang:
+        record.gang_under_way = False
+    _back_off(core, decision, record, code)
+    if record.backoff is not None:
+        record.backoff.detail = detail
+    if record.refusal:
+        core.to_refuse[record.job.job_id] = None
+
+
+def _back_off(core: Core, decision: Decision, record: JobRecord, code: OutcomeCode) -> None:
+    before = record.backoff
+    same = before is not None and before.code is code and before.shape == decision.shape
+    if before is not None and same and decision.decision_id < before.first_decision_id:
+        return
+    delay_s = core.settings.backoff_min_s
+    if before is not None and same:
+        delay_s = min(core.settings.backoff_max_s, 2 * before.delay_s)
+    record.backoff = Backoff(code, decision.shape, delay_s, core.now_s + delay_s, core.next_decision_id)
+    core.rest(record)

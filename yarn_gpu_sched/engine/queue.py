@@ -1,0 +1,212 @@
+"""Wants that wait, by what they demand: equal ones stand in one line, and only its first is examined.
+
+A line is ready, or blocked: then it says what it waits for, and it is ready again as soon as that was freed. Work goes with the
+lines that wake, not with the jobs that wait.
+"""
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from yarn_gpu_sched.engine.want import Demand, JobWant
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.placement import FreeIndex
+
+Order = tuple[float, str]
+STALE_MIN = 64
+
+
+class Line:
+    """The jobs that demand the same, in order of submission. ``heap`` may hold jobs that have gone elsewhere meanwhile."""
+
+    __slots__ = ("blocked", "demand", "heap", "jobs", "number", "offered")
+
+    def __init__(self, demand: Demand, number: int) -> None:
+        self.demand = demand
+        self.number = number
+        self.jobs: dict[str, JobRecord] = {}
+        self.heap: list[Order] = []
+        self.blocked = False
+        self.offered: Order | None = None
+
+    def first(self) -> JobRecord | None:
+        """Give the first job in order of submission."""
+        while self.heap:
+            record = self.jobs.get(self.heap[0][1])
+            if record is not None and record.order == self.heap[0]:
+                return record
+            heappop(self.heap)
+        return None
+
+    def put(self, record: JobRecord) -> None:
+        """Add a job."""
+        self.jobs[record.job.job_id] = record
+        heappush(self.heap, record.order)
+        if len(self.heap) > 2 * len(self.jobs) + STALE_MIN:
+            self.heap = [job.order for job in self.jobs.values()]
+            heapify(self.heap)
+
+
+class Queue:
+    """All wants that wait."""
+
+    def __init__(self, index: FreeIndex) -> None:
+        self._index = index
+        self._lines: dict[Demand, Line] = {}
+        self._lines_made = 0
+        self._ready: list[tuple[Order, int, Line]] = []
+        self._for_slots: dict[str, dict[int, list[tuple[int, int, Line]]]] = {}
+        self._for_gpus: dict[str, dict[int, Line]] = {}
+        self._for_spare: dict[str, dict[int, Line]] = {}
+        self._for_masters: dict[int, Line] = {}
+
+    def put(self, record: JobRecord, want: JobWant | None) -> None:
+        """Let a job stand where its want belongs; None: nowhere."""
+        old = record.want
+        if isinstance(old, JobWant):
+            if want is not None and want.demand == old.demand:
+                record.want = want
+                return
+            self._leave(record, old)
+        record.want = want
+        if want is None:
+            return
+        line = self._lines.get(want.demand)
+        if line is None:
+            self._lines_made += 1
+            line = self._lines[want.demand] = Line(want.demand, self._lines_made)
+        line.put(record)
+        self._offer(line)
+
+    def _leave(self, record: JobRecord, want: JobWant) -> None:
+        line = self._lines[want.demand]
+        del line.jobs[record.job.job_id]
+        if line.jobs:
+            self._offer(line)
+        else:
+            del self._lines[want.demand]
+            if line.blocked:
+                self._forget_blocked(line)
+
+    def _forget_blocked(self, line: Line) -> None:
+        partition = line.demand.partition
+        for lines in (self._for_gpus.get(partition), self._for_spare.get(partition), self._for_masters):
+            if lines is not None:
+                lines.pop(line.number, None)
+        for waiting in self._for_slots.get(partition, {}).values():
+            waiting[:] = [entry for entry in waiting if entry[2] is not line]
+
+    def _offer(self, line: Line) -> None:
+        first = line.first()
+        if first is not None and not line.blocked and first.order != line.offered:
+            line.offered = first.order
+            heappush(self._ready, (first.order, line.number, line))
+
+    def first(self) -> JobWant | None:
+        """Give the first want, in order of submission, of the lines that are ready."""
+        ready = self._ready
+        while ready:
+            order, _, line = ready[0]
+            record = line.first()
+            if record is not None and not line.blocked and record.order == order:
+                want = record.want
+                assert isinstance(want, JobWant)
+                return want
+            heappop(ready)
+            if line.offered == order:
+                line.offered = None
+            if not line.blocked:
+                self._offer(line)
+        return None
+
+    def is_blocked(self, want: JobWant) -> bool:
+        """Tell whether a want's line waits for something."""
+        return self._lines[want.demand].blocked
+
+    def clear(self) -> None:
+        """Forget all lines; no job stands in any."""
+        self._lines.clear()
+        self._ready.clear()
+        self._for_slots.clear()
+        self._for_gpus.clear()
+        self._for_spare.clear()
+        self._for_masters.clear()
+
+    def listed(self) -> list[tuple[Demand, str]]:
+        """List who stands in which line, in order."""
+        return sorted((line.demand, job_id) for line in self._lines.values() for job_id in line.jobs)
+
+    def faults(self) -> Iterator[str]:
+        """Say which line is neither ready nor waiting for anything, or both."""
+        waiting = [line for lines in self._for_slots.values() for group in lines.values() for _, _, line in group]
+        for groups in (*self._for_gpus.values(), *self._for_spare.values(), self._for_masters):
+            waiting.extend(groups.values())
+        numbers = Counter(line.number for line in waiting)
+        ready = {line.number for _, _, line in self._ready}
+        for line in self._lines.values():
+            if numbers[line.number] != int(line.blocked) or (not line.blocked and line.number not in ready):
+                yield f"the line of {line.demand} is neither ready nor blocked, or twice"
+
+    # Blocking and waking
+
+    def block(self, want: JobWant, *, for_masters: bool) -> None:
+        """Let a want's line wait until something that it lacks is freed."""
+        line = self._lines[want.demand]
+        line.blocked = True
+        demand = line.demand
+        kind = demand.kinds[0]
+        if for_masters:
+            self._for_masters[line.number] = line
+        elif not kind.gpus and len(demand.kinds) == 1:
+            self._index.partition(demand.partition).spare_grew = False
+            self._for_spare.setdefault(demand.partition, {})[line.number] = line
+        elif len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
+            waiting = self._for_slots.setdefault(demand.partition, {}).setdefault(kind.gpus, [])
+            insort(waiting, (kind.containers, line.number, line))
+        else:
+            self._for_gpus.setdefault(demand.partition, {})[line.number] = line
+
+    def wake_freed(self, partition: str) -> None:
+        """Wake the lines that may be served by what was freed on a server of this partition."""
+        for gpus_each, waiting in self._for_slots.get(partition, {}).items():
+            if waiting:
+                self._wake_slots(waiting, self._index.slots(partition, gpus_each))
+        self._wake_all(self._for_gpus.get(partition))
+        self.wake_spare(partition)
+
+    def _wake_slots(self, waiting: list[tuple[int, int, Line]], slots: int) -> None:
+        count = 0
+        while count < len(waiting) and waiting[count][0] <= slots:
+            self._wake(waiting[count][2])
+            count += 1
+        del waiting[:count]
+
+    def wake_spare(self, partition: str) -> None:
+        """Wake the lines without GPUs if a server's spare memory or vcores grew."""
+        lines = self._for_spare.get(partition)
+        if lines and self._index.partition(partition).spare_grew:
+            self._wake_all(lines)
+
+    def wake_masters(self) -> None:
+        """Wake the masters that wait, because masters hold less than before, or may hold more."""
+        self._wake_all(self._for_masters)
+
+    def wake_partition(self, partition: str) -> None:
+        """Wake all lines of a partition, because its servers changed."""
+        for waiting in self._for_slots.pop(partition, {}).values():
+            for _, _, line in waiting:
+                self._wake(line)
+        self._wake_all(self._for_gpus.get(partition))
+        self._wake_all(self._for_spare.get(partition))
+        self.wake_masters()
+
+    def _wake_all(self, lines: dict[int, Line] | None) -> None:
+        if lines:
+            for line in lines.values():
+                self._wake(line)
+            lines.clear()
+
+    def _wake(self, line: Line) -> None:
+        line.blocked = False
+        self._offer(line)

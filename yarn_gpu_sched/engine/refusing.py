@@ -1,0 +1,34 @@
+"""Who can never run is refused, once capacity has settled (law 10)."""
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.want import gang_members, single, whole
+from yarn_gpu_sched.model.job_record import JobRecord
+
+
+def check_all(core: Core) -> None:
+    """Hold the jobs that came or asked since the last time against the largest capacity seen."""
+    for job_id in list(core.to_check):
+        del core.to_check[job_id]
+        record = core.state.jobs.get(job_id)
+        if record is not None and record.known and record.end is None:
+            sentence = never_fits(core, record)
+            if sentence:
+                core.refuse(record, sentence)
+
+
+def never_fits(core: Core, record: JobRecord) -> str:
+    """Say why a job can never run on all that was seen of the cluster; empty if it might."""
+    if record.gang is not None and not record.gang_placed:
+        sentence = core.seen.tag_never_fits(record.gang)
+        if sentence:
+            return sentence
+        members = gang_members(record)
+        if members:
+            sentence = core.seen.never_fits(whole(members))
+            if sentence:
+                return sentence
+    for ask in record.asks:
+        sentence = core.seen.never_fits(single(ask))
+        if sentence:
+            return sentence
+    return ""

@@ -1,0 +1,50 @@
+"""What may be set about an engine."""
+
+import msgspec
+
+from yarn_gpu_sched.policy import POLICIES
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    """Settings of an engine; a replay needs the same ones. Raises ValueError for what is out of range."""
+
+    am_share: float = 0.10
+    """Share of the running GPU servers' memory and vcores that application masters may hold there together; 0 to 1. One may
+    always run."""
+
+    cpu_share: float = 0.10
+    """Share of a GPU server's memory and vcores that is not kept for its free GPUs; 0 to 1."""
+
+    backoff_min_s: float = 0.1
+    """Pause after a decision that the resource manager refused, seconds; above 0, at most `backoff_max_s`."""
+
+    backoff_max_s: float = 30.0
+    """Longest pause, reached by doubling while the same gang is refused for the same cause, seconds; at most 3600."""
+
+    ended_jobs_max: int = 10_000
+    """Ended jobs that are kept to be looked at; 0 to 1,000,000."""
+
+    decisions_per_pass_max: int = 1_024
+    """Decisions of one pass; what is left goes on in the next one; 1 to 1,000,000."""
+
+    place_on_cpu_servers: bool = False
+    """Whether containers without GPUs are also placed on servers without GPUs. By default these are left to stock placement."""
+
+    policy: str = "arrival"
+    """Name of the policy."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _between("am_share", self.am_share, 0, 1)
+        _between("cpu_share", self.cpu_share, 0, 1)
+        _between("backoff_max_s", self.backoff_max_s, 0.001, 3600)
+        _between("backoff_min_s", self.backoff_min_s, 0.001, self.backoff_max_s)
+        _between("ended_jobs_max", self.ended_jobs_max, 0, 1_000_000)
+        _between("decisions_per_pass_max", self.decisions_per_pass_max, 1, 1_000_000)
+        if self.policy not in POLICIES:
+            raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
+
+
+def _between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} {value} is out of range; it must be from {low} to {high}")

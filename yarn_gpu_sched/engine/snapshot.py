@@ -1,0 +1,181 @@
+"""The whole state of an engine, written down and read again.
+
+What follows from the rest (the index, the lines of the queue, sums) is not written; neither are counters. The same state gives the
+same bytes, so their hash is the digest of law 11.
+"""
+
+import hashlib
+
+import msgspec
+
+from yarn_gpu_sched.engine.capacity_seen import Make
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.images import (
+    DecisionImage,
+    JobImage,
+    decision_image,
+    job_image,
+    restore_decision,
+    restore_job,
+)
+from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.server import Server
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+
+VERSION = 1
+
+Makes = list[tuple[str, list[tuple[Make, int]]]]
+
+
+class SessionImage(msgspec.Struct, frozen=True):
+    """A session, see `yarn_gpu_sched.engine.session.Session`."""
+
+    cluster_id: str
+    epoch: int
+    start_time_ms: int
+    connected: bool
+    snapshot_ended: bool
+    settled: bool
+    settles_at_s: float
+    knew_servers: bool
+    missing: list[str]
+    previous: list[JobImage]
+    bound: list[tuple[str, str]]
+
+
+class EngineImage(msgspec.Struct, frozen=True):
+    """An engine. Whatever has an id is in its order; ``ended``, ``to_check`` and ``to_refuse`` keep the order they have."""
+
+    version: int
+    settings: EngineSettings
+    now_s: float
+    next_decision_id: int
+    session: SessionImage
+    servers: list[Server]
+    virtual_clusters: list[VirtualCluster]
+    jobs: list[JobImage]
+    containers: list[Container]
+    decisions: list[DecisionImage]
+    ended: list[str]
+    to_check: list[str]
+    to_refuse: list[str]
+    resting: list[tuple[float, str]]
+    changed_partitions: list[str]
+    seen_now: Makes
+    seen_most: Makes
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(EngineImage)
+
+
+def take(core: Core) -> bytes:
+    """Write an engine down."""
+    state, session = core.state, core.session
+    image = EngineImage(
+        version=VERSION,
+        settings=core.settings,
+        now_s=core.now_s,
+        next_decision_id=core.next_decision_id,
+        session=SessionImage(
+            cluster_id=session.cluster_id,
+            epoch=session.epoch,
+            start_time_ms=session.start_time_ms,
+            connected=session.connected,
+            snapshot_ended=session.snapshot_ended,
+            settled=session.settled,
+            settles_at_s=session.settles_at_s,
+            knew_servers=session.knew_servers,
+            missing=sorted(session.missing),
+            previous=[job_image(session.previous[job_id]) for job_id in sorted(session.previous)],
+            bound=sorted(session.bound.items()),
+        ),
+        servers=[state.servers[server_id].server for server_id in sorted(state.servers)],
+        virtual_clusters=[
+            record.virtual_cluster
+            for _, record in sorted(state.virtual_clusters.items())
+            if record.virtual_cluster is not None
+        ],
+        jobs=[job_image(state.jobs[job_id]) for job_id in sorted(state.jobs)],
+        containers=[state.containers[container_id] for container_id in sorted(state.containers)],
+        decisions=[decision_image(state.decisions[decision_id]) for decision_id in sorted(state.decisions)],
+        ended=list(core.ended),
+        to_check=list(core.to_check),
+        to_refuse=list(core.to_refuse),
+        resting=sorted(core.resting),
+        changed_partitions=sorted(core.changed_partitions),
+        seen_now=_makes(core.seen.now),
+        seen_most=_makes(core.seen.most),
+    )
+    return _ENCODER.encode(image)
+
+
+def _makes(seen: dict[str, dict[Make, int]]) -> Makes:
+    return [(name, sorted(item for item in makes.items() if item[1])) for name, makes in sorted(seen.items())]
+
+
+def digest(core: Core) -> str:
+    """Hash an engine's state."""
+    return hashlib.blake2b(take(core), digest_size=16).hexdigest()
+
+
+def restore(taken: bytes) -> Core:
+    """Make an engine's parts of what was written down. Raises ValueError if it cannot be read."""
+    try:
+        image = _DECODER.decode(taken)
+    except msgspec.MsgspecError as problem:
+        raise ValueError(f"snapshot of {len(taken)} bytes cannot be read: {problem}") from problem
+    if image.version != VERSION:
+        raise ValueError(f"snapshot has version {image.version}; this program reads version {VERSION}")
+    core = Core(image.settings)
+    core.now_s = image.now_s
+    core.next_decision_id = image.next_decision_id
+    _restore_session(core, image.session)
+    _restore_state(core, image)
+    _restore_lists(core, image)
+    return core
+
+
+def _restore_session(core: Core, image: SessionImage) -> None:
+    session = core.session
+    session.cluster_id = image.cluster_id
+    session.epoch = image.epoch
+    session.start_time_ms = image.start_time_ms
+    session.connected = image.connected
+    session.snapshot_ended = image.snapshot_ended
+    session.settled = image.settled
+    session.settles_at_s = image.settles_at_s
+    session.knew_servers = image.knew_servers
+    session.missing = dict.fromkeys(image.missing)
+    session.previous = {job.job.job_id: restore_job(job) for job in image.previous}
+    session.bound = dict(image.bound)
+
+
+def _restore_state(core: Core, image: EngineImage) -> None:
+    state = core.state
+    for server in image.servers:
+        state.put_server(server)
+    for virtual_cluster in image.virtual_clusters:
+        state.virtual_cluster(virtual_cluster.path).virtual_cluster = virtual_cluster
+    for job in image.jobs:
+        state.put_job(restore_job(job))
+    for container in image.containers:
+        state.add_container(container)
+    for decision in image.decisions:
+        restore_decision(core, decision)
+
+
+def _restore_lists(core: Core, image: EngineImage) -> None:
+    core.ended = dict.fromkeys(image.ended)
+    core.to_check = dict.fromkeys(image.to_check)
+    core.to_refuse = dict.fromkeys(image.to_refuse)
+    core.resting = list(image.resting)
+    core.changed_partitions = dict.fromkeys(image.changed_partitions)
+    core.seen.now = {name: dict(makes) for name, makes in image.seen_now}
+    core.seen.most = {name: dict(makes) for name, makes in image.seen_most}
+    for record in core.state.jobs.values():
+        if record.known:
+            core.add_to_order(record)
+        core.changed(record)
+    core.touched.clear()

@@ -1,0 +1,185 @@
+"""Why a job waits: computed when somebody asks, never while deciding (law 13)."""
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.deciding import masters_admit
+from yarn_gpu_sched.engine.refusing import never_fits
+from yarn_gpu_sched.engine.want import JobWant, want_of
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+
+
+def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
+    """Say why a job waits, with the numbers; None if it waits for nothing."""
+    if record.end is not None or not record.known:
+        return None
+    if record.refusal:
+        return WaitingReason(ReasonCode.REFUSED, f"{record.refusal}; the resource manager is told to end it")
+    want = want_of(record)
+    if want is None:
+        return _without_want(core, record)
+    return _Answer(core, record, want).reason()
+
+
+def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:
+    if record.decisions:
+        return _decided(core, record)
+    tag = record.gang
+    if tag is None or record.gang_placed:
+        if record.containers:
+            return None
+        return _not_asked(core, record)
+    asked = sum(record.pending(ask) for ask in record.asks if not ask.application_master)
+    if not asked:
+        return _not_asked(core, record)
+    sentence = (
+        f"the gang {tag} has {tag.containers} containers, the application has asked for {asked + record.served} so far"
+    )
+    if tag.plain:
+        with_gpus = sum(record.pending(ask) for ask in record.asks if ask.resource.gpus)
+        sentence += f", {with_gpus} of them with GPUs"
+    return WaitingReason(ReasonCode.GANG_INCOMPLETE, sentence, containers_asked=tag.containers)
+
+
+def _decided(core: Core, record: JobRecord) -> WaitingReason:
+    decisions = [core.state.decisions[decision_id] for decision_id in sorted(record.decisions)]
+    containers = sum(len(decision.assignments) for decision in decisions)
+    servers = len({part.use.server_id for decision in decisions for part in decision.parts})
+    gpus = sum(decision.total.gpus for decision in decisions)
+    sentence = f"placed {_containers(containers)} with {gpus} GPUs on {_servers(servers)}; the commit is awaited"
+    return WaitingReason(ReasonCode.DECIDED, sentence, gpus_asked=gpus, containers_asked=containers)
+
+
+def _not_asked(core: Core, record: JobRecord) -> WaitingReason:
+    if not core.session.connected:
+        return _NO_RESOURCE_MANAGER
+    if not record.job.active:
+        sentence = "the resource manager has not let the application ask yet (its own limits)"
+    elif record.containers or record.job.unmanaged:
+        sentence = "the application master has not asked for containers yet"
+    else:
+        sentence = "the resource manager has not asked for the application's master yet"
+    return WaitingReason(ReasonCode.NOT_ASKED, sentence)
+
+
+_NO_RESOURCE_MANAGER = WaitingReason(
+    ReasonCode.NO_RESOURCE_MANAGER, "no resource manager is connected: nothing is placed until one is"
+)
+
+
+class _Answer:
+    """Finds the reason of a job that wants something now."""
+
+    def __init__(self, core: Core, record: JobRecord, want: JobWant) -> None:
+        self._core = core
+        self._record = record
+        self._want = want
+        self._demand = want.demand
+        partition = core.index.partitions.get(want.partition)
+        if partition is not None:
+            partition.refresh()
+        self._gpus_free = 0 if partition is None else partition.gpus_free
+        servers = [] if partition is None else partition.servers_at_least
+        self._servers_free = servers[1] if len(servers) > 1 else 0
+
+    def reason(self) -> WaitingReason:
+        """Give the first reason that holds."""
+        core, record = self._core, self._record
+        if not core.session.connected:
+            return self._say(ReasonCode.NO_RESOURCE_MANAGER, _NO_RESOURCE_MANAGER.sentence)
+        if not record.job.active:
+            sentence = "the resource manager has not let the application ask yet (its own limits)"
+            return self._say(ReasonCode.NOT_ASKED, sentence)
+        backoff = record.backoff
+        if backoff is not None and backoff.shape == self._demand:
+            detail = f" ({backoff.detail})" if backoff.detail else ""
+            pause_s = max(0.0, backoff.until_s - core.now_s)
+            sentence = f"the resource manager refused the last decision as {backoff.code.value}{detail}"
+            return self._say(ReasonCode.REFUSED_BY_RM, f"{sentence}; tried again in {pause_s:.1f} s")
+        return self._by_capacity()
+
+    def _by_capacity(self) -> WaitingReason:
+        core, want, demand = self._core, self._want, self._demand
+        if want.application_master and not masters_admit(core, want):
+            return self._masters()
+        if not core.index.fits_empty(want.partition, demand.kinds):
+            return self._never_fits_now()
+        if core.index.find_quietly(want.partition, demand.kinds) is not None:
+            return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
+        if demand.gpus > self._gpus_free:
+            return self._say(ReasonCode.CLUSTER_FULL, f"{self._asks()}; {self._free()}")
+        if any(core.index.slots(want.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
+            sentence = f"{self._asks()}; {self._free()}, but {self._slots()}"
+            return self._say(ReasonCode.FRAGMENTED, sentence)
+        return self._say(ReasonCode.OTHER_RESOURCES, f"{self._asks()}; {self._free()}, but {self._short_of()}")
+
+    def _masters(self) -> WaitingReason:
+        state, share = self._core.state, self._core.settings.am_share
+        sentence = (
+            f"asks {self._want.kinds[0].memory_mb} MB and {self._want.kinds[0].vcores} vcores for its master;"
+            f" {state.am_containers} masters hold {state.am_mb} MB and {state.am_vcores} vcores"
+            f" of the {int(share * state.gpu_servers_mb)} MB and {int(share * state.gpu_servers_vcores)} vcores"
+            " that masters may have on GPU servers"
+        )
+        return self._say(ReasonCode.AM_LIMIT, sentence)
+
+    def _never_fits_now(self) -> WaitingReason:
+        core = self._core
+        if not any(use.gpus for use in core.state.servers.values()):
+            known = "no GPU server has registered yet"
+        else:
+            known = (
+                never_fits(core, self._record)
+                or f"{self._asks()}; the servers that run now could not hold that if empty"
+            )
+        if not core.session.settled:
+            known += "; not all servers may have registered yet"
+        elif self._record.job.recovered:
+            known += "; not refused, because the application was recovered"
+        return self._say(ReasonCode.NEVER_FITS_NOW, known)
+
+    def _asks(self) -> str:
+        demand = self._demand
+        if len(demand.kinds) == 1:
+            kind = demand.kinds[0]
+            if not kind.gpus:
+                return f"asks {_containers(kind.containers)} of {kind.memory_mb} MB and {kind.vcores} vcores"
+            if kind.containers == 1:
+                return f"asks {kind.gpus} GPUs"
+            return f"asks {demand.gpus} GPUs at once, {kind.containers} x {kind.gpus}"
+        return f"asks {demand.gpus} GPUs in {_containers(demand.containers)} at once"
+
+    def _free(self) -> str:
+        return f"{self._gpus_free} GPUs are free on {_servers(self._servers_free)}"
+
+    def _slots(self) -> str:
+        parts = [
+            f"they hold {self._core.index.slots(self._want.partition, kind.gpus)} containers of {kind.gpus} GPUs"
+            for kind in self._demand.kinds
+            if kind.gpus
+        ]
+        return " and ".join(parts)
+
+    def _short_of(self) -> str:
+        kinds = self._demand.kinds
+        if not any(kind.gpus for kind in kinds):
+            return "no server has so much memory and vcores beside its free GPUs' share"
+        needs = " or ".join(f"{kind.memory_mb} MB and {kind.vcores} vcores" for kind in kinds)
+        return f"not with {needs} a container"
+
+    def _say(self, code: ReasonCode, sentence: str) -> WaitingReason:
+        return WaitingReason(
+            code=code,
+            sentence=sentence,
+            gpus_asked=self._demand.gpus,
+            containers_asked=self._demand.containers,
+            gpus_free=self._gpus_free,
+            servers_free=self._servers_free,
+        )
+
+
+def _containers(count: int) -> str:
+    return f"{count} container{'' if count == 1 else 's'}"
+
+
+def _servers(count: int) -> str:
+    return f"{count} server{'' if count == 1 else 's'}"

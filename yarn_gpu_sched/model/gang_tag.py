@@ -1,0 +1,82 @@
+"""The shape of a gang, as an application's tags declare it.
+
+``gang:N`` are the first N containers besides the application master, of any key and kind; ``gang:NxG`` are N containers of G GPUs
+each; ``gang:NxG+H`` has H members without GPUs beside them. What is asked beyond the gang is growth.
+"""
+
+import re
+
+import msgspec
+
+CONTAINERS_MAX = 16_384
+"""Most containers that one gang may have (the link carries a gang in one message)."""
+
+GPUS_PER_CONTAINER_MAX = 1_024
+"""Most GPUs that one container may have."""
+
+_SHOWN_MAX = 100
+_SHAPE = re.compile(r"(\d{1,6})(?:x(\d{1,6})(?:\+(\d{1,6}))?)?", re.ASCII)
+
+
+class GangTag(msgspec.Struct, frozen=True, gc=False):
+    """A declared gang: ``containers`` in all; ``gpus_each`` is None for ``gang:N``, else ``plain`` of them have no GPUs."""
+
+    containers: int
+    gpus_each: int | None = None
+    plain: int = 0
+
+    @property
+    def gpu_containers(self) -> int:
+        """Containers that have GPUs; 0 where the tag does not say."""
+        return 0 if self.gpus_each is None else self.containers - self.plain
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole gang; 0 where the tag does not say."""
+        return self.gpu_containers * (self.gpus_each or 0)
+
+    def __str__(self) -> str:
+        """Write the tag in its plainest form."""
+        if self.gpus_each is None:
+            return f"gang:{self.containers}"
+        extra = f"+{self.plain}" if self.plain else ""
+        return f"gang:{self.gpu_containers}x{self.gpus_each}{extra}"
+
+
+class GangTagError(ValueError):
+    """A tag that begins with ``gang:`` and cannot be read, or two that disagree. The text shows the tag."""
+
+
+def shown(text: str) -> str:
+    """Make text from anybody fit for a message: no control characters, bounded."""
+    clean = "".join(char if char.isprintable() else "?" for char in text[: _SHOWN_MAX + 1])
+    return clean if len(clean) <= _SHOWN_MAX else f"{clean[:_SHOWN_MAX]}…"
+
+
+def gang_tag(tags: tuple[str, ...]) -> GangTag | None:
+    """Read the gang from an application's tags; None if no tag speaks of one.
+
+    Raises GangTagError for what is unreadable or contradictory: it is never guessed.
+    """
+    found: dict[GangTag, str] = {}
+    for tag in tags:
+        key, colon, value = tag.partition(":")
+        if colon and key.strip().lower() == "gang":
+            found.setdefault(_shape(tag, value), tag)
+    if len(found) > 1:
+        first, second = list(found.values())[:2]
+        raise GangTagError(f'tags "{shown(first)}" and "{shown(second)}" contradict each other: give one gang tag')
+    return next(iter(found), None)
+
+
+def _shape(tag: str, value: str) -> GangTag:
+    match = _SHAPE.fullmatch(value.strip().lower())
+    if match is None:
+        raise GangTagError(f'tag "{shown(tag)}" cannot be read: use gang:N, gang:NxG or gang:NxG+H in whole numbers')
+    count, gpus_each, plain = (None if part is None else int(part) for part in match.groups())
+    containers = (count or 0) + (plain or 0)
+    if not count or containers > CONTAINERS_MAX:
+        raise GangTagError(f'tag "{shown(tag)}": a gang has 1 to {CONTAINERS_MAX} containers')
+    if gpus_each is not None and not 1 <= gpus_each <= GPUS_PER_CONTAINER_MAX:
+        raise GangTagError(f'tag "{shown(tag)}": a container of a gang has 1 to {GPUS_PER_CONTAINER_MAX} GPUs')
+    return GangTag(containers, gpus_each, plain or 0)

@@ -1,0 +1,123 @@
+"""A job with what the engine knows of it."""
+
+from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.decision import AskKey, Shape
+from yarn_gpu_sched.model.gang_tag import GangTag
+from yarn_gpu_sched.model.job import Job, JobEnd, JobState
+from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.resource import Resource
+
+
+def ask_key(ask: Ask) -> AskKey:
+    """Name an ask within its job."""
+    return (ask.key, ask.resource, ask.application_master)
+
+
+class Backoff:
+    """A pause after a refusal of the resource manager: nothing is decided for the job before ``until_s``.
+
+    Refusals of decisions below ``first_decision_id`` were under way when the pause began and do not lengthen it. ``shape`` says
+    what was refused.
+    """
+
+    __slots__ = ("code", "delay_s", "detail", "first_decision_id", "shape", "until_s")
+
+    def __init__(
+        self, code: OutcomeCode, shape: Shape | None, delay_s: float, until_s: float, first_decision_id: int
+    ) -> None:
+        self.code = code
+        self.shape = shape
+        self.delay_s = delay_s
+        self.until_s = until_s
+        self.first_decision_id = first_decision_id
+        self.detail = ""
+
+
+class JobRecord:
+    """A job, its asks, its live containers, and what is under way for it.
+
+    ``asks`` are in key order. ``known`` is false while only a container spoke of the job. ``gang_placed``: the gang of this
+    attempt was committed whole, so later asks are single containers. ``gang_under_way``: it is decided, its outcome awaited.
+    ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
+    ``refusal``: the job is to be ended with this text. ``want`` belongs to the engine's queue.
+    """
+
+    __slots__ = (
+        "asks",
+        "backoff",
+        "containers",
+        "counted",
+        "decisions",
+        "diagnostics",
+        "end",
+        "ended_s",
+        "first_seen_s",
+        "gang",
+        "gang_placed",
+        "gang_under_way",
+        "in_flight",
+        "job",
+        "known",
+        "level",
+        "order",
+        "refusal",
+        "served",
+        "used_gpus",
+        "used_mb",
+        "used_vcores",
+        "want",
+    )
+
+    def __init__(self, job: Job, now_s: float) -> None:
+        self.job = job
+        self.order = (job.submit_time_s, job.job_id)
+        self.first_seen_s = now_s
+        self.known = True
+        self.gang: GangTag | None = None
+        self.asks: tuple[Ask, ...] = ()
+        self.in_flight: dict[AskKey, int] = {}
+        self.containers: dict[str, Container] = {}
+        self.decisions: set[int] = set()
+        self.used_mb = self.used_vcores = self.used_gpus = 0
+        self.gang_placed = False
+        self.gang_under_way = False
+        self.served = 0
+        self.level: int | None = None
+        self.backoff: Backoff | None = None
+        self.refusal = ""
+        self.end: JobEnd | None = None
+        self.diagnostics = ""
+        self.ended_s: float | None = None
+        self.counted: JobState | None = None
+        self.want: object = None
+
+    @property
+    def used(self) -> Resource:
+        """What its live containers and its decisions under way hold."""
+        return Resource(self.used_mb, self.used_vcores, self.used_gpus)
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands: a gang runs once it was committed, another job once a container besides its master lives."""
+        if self.end is not None:
+            return JobState.ENDED
+        if self.gang is not None:
+            return JobState.RUNNING if self.gang_placed else JobState.PENDING
+        if self.has_workers:
+            return JobState.RUNNING
+        return JobState.RUNNING if self.containers and not self.asks else JobState.PENDING
+
+    @property
+    def backoff_until_s(self) -> float:
+        """When its pause ends; the beginning of time if it has none."""
+        return float("-inf") if self.backoff is None else self.backoff.until_s
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether a container besides its master lives."""
+        return any(not container.application_master for container in self.containers.values())
+
+    def pending(self, ask: Ask) -> int:
+        """Count the containers of an ask that no decision under way answers."""
+        return max(0, ask.count - self.in_flight.get(ask_key(ask), 0))

@@ -1,0 +1,53 @@
+"""The free GPUs of one RDMA domain."""
+
+from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.placement.pack import Row
+
+Signature = tuple[tuple[Row, int], ...]
+"""(make of a server, how many of them), in order."""
+
+
+class Domain:
+    """Servers of one domain and one partition, by what is free there.
+
+    Sets of servers are integers: bit i stands for ``uses[i]``, and the servers are in the order of their ids.
+    ``by_free[f]`` are the servers with exactly f free GPUs, ``at_least[f]`` counts those with f or more, ``by_cell`` are the
+    servers of each cell of spare memory and vcores (see spare.py).
+    """
+
+    __slots__ = ("at_least", "bit", "by_cell", "by_free", "domain_id", "gpus_free", "signature", "slots", "uses")
+
+    def __init__(self, domain_id: str) -> None:
+        self.domain_id = domain_id
+        self.bit = 0
+        self.uses: list[ServerUse] = []
+        self.by_free: list[int] = []
+        self.at_least: list[int] = []
+        self.by_cell: dict[int, int] = {}
+        self.gpus_free = 0
+        self.slots: dict[int, int] = {}
+        self.signature: Signature = ()
+
+    def clear(self, bit: int) -> None:
+        """Begin anew as the domain of this bit: nothing is indexed."""
+        self.bit = bit
+        self.by_free = []
+        self.at_least = []
+        self.by_cell = {}
+        self.gpus_free = 0
+        self.slots = {}
+        for use in self.uses:
+            use.indexed = False
+
+    def first(self, servers: int) -> ServerUse:
+        """Give the first server of a set that is not empty."""
+        return self.uses[(servers & -servers).bit_length() - 1]
+
+    def empty_signature(self) -> Signature:
+        """Describe the usable servers as if they were empty: how many of each make."""
+        counts: dict[Row, int] = {}
+        for use in self.uses:
+            if use.usable:
+                row = Row.empty_of(use)
+                counts[row] = counts.get(row, 0) + 1
+        return tuple(sorted(counts.items()))

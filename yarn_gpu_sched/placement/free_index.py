@@ -1,0 +1,87 @@
+"""The placement index of a cluster: its partitions, and the door to the search."""
+
+from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.placement.empty import fewest_on_empty, fits_somewhere_empty
+from yarn_gpu_sched.placement.even import find_even
+from yarn_gpu_sched.placement.kind import Kind
+from yarn_gpu_sched.placement.mixed import find_mixed
+from yarn_gpu_sched.placement.partition import Partition
+from yarn_gpu_sched.placement.placement import Placement
+from yarn_gpu_sched.placement.plain import find_plain
+from yarn_gpu_sched.placement.visits import Visits
+
+
+class FreeIndex:
+    """Follows the servers of a cluster; finds places for gangs. ``visits`` counts the index entries that searches looked at."""
+
+    def __init__(self, *, place_on_cpu_servers: bool = False) -> None:
+        self._place_on_cpu_servers = place_on_cpu_servers
+        self._partition_of: dict[str, Partition] = {}
+        self.partitions: dict[str, Partition] = {}
+        self.visits = Visits()
+
+    def add(self, use: ServerUse) -> None:
+        """Learn of a server."""
+        partition = self.partition(use.server.partition)
+        self._partition_of[use.server_id] = partition
+        partition.add(use)
+
+    def remove(self, use: ServerUse) -> None:
+        """Forget a server."""
+        self._partition_of.pop(use.server_id).remove(use)
+
+    def update(self, use: ServerUse) -> None:
+        """Learn that the free amounts of a server changed."""
+        self._partition_of[use.server_id].update(use)
+
+    def clear(self) -> None:
+        """Forget all servers."""
+        self._partition_of.clear()
+        self.partitions.clear()
+
+    def partition(self, name: str) -> Partition:
+        """Get a partition; it comes to be when first spoken of."""
+        found = self.partitions.get(name)
+        if found is None:
+            found = self.partitions[name] = Partition(place_on_cpu_servers=self._place_on_cpu_servers)
+        return found
+
+    def find(self, partition_name: str, kinds: tuple[Kind, ...]) -> Placement | None:
+        """Find a place for all containers of a gang, at the tightest level there is, or None."""
+        partition = self.partitions.get(partition_name)
+        if partition is None:
+            return None
+        partition.refresh()
+        if len(kinds) > 1:
+            return find_mixed(partition, kinds, self.visits)
+        kind = kinds[0]
+        if kind.gpus:
+            return find_even(partition, kind, self.visits)
+        return (
+            find_plain(partition, kind, self.visits)
+            if kind.containers == 1
+            else find_mixed(partition, kinds, self.visits)
+        )
+
+    def find_quietly(self, partition_name: str, kinds: tuple[Kind, ...]) -> Placement | None:
+        """Find a place for somebody who only wants to know: the visits are not counted."""
+        entries = self.visits.entries
+        try:
+            return self.find(partition_name, kinds)
+        finally:
+            self.visits.entries = entries
+
+    def fewest_servers(self, partition_name: str, kinds: tuple[Kind, ...]) -> int | None:
+        """Count the servers of one domain that would hold a gang if all usable ones were empty; None if no domain would."""
+        partition = self.partitions.get(partition_name)
+        return None if partition is None else fewest_on_empty(partition, kinds)
+
+    def fits_empty(self, partition_name: str, kinds: tuple[Kind, ...]) -> bool:
+        """Tell whether the usable servers would hold a gang if they were empty."""
+        partition = self.partitions.get(partition_name)
+        return partition is not None and fits_somewhere_empty(partition, kinds)
+
+    def slots(self, partition_name: str, gpus_each: int) -> int:
+        """Count the containers of so many GPUs that fit by GPUs alone, on all servers of a partition."""
+        partition = self.partitions.get(partition_name)
+        return 0 if partition is None else sum(partition.servers_at_least[gpus_each::gpus_each])

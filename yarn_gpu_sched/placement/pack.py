@@ -1,0 +1,145 @@
+"""Packing of containers of several kinds on few servers: exact for few servers, else the largest first."""
+
+from itertools import product
+from typing import NamedTuple
+
+from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.placement.kind import Kind
+
+EXACT_ROWS_MAX = 8
+"""With more servers than these the fewest are not searched for: what the first way finds is taken."""
+
+STEPS_MAX = 20_000
+"""Most choices that the exact search looks at."""
+
+
+class Row(NamedTuple):
+    """What a server has free, and the share of memory and vcores that each of its free GPUs keeps."""
+
+    gpus: int
+    memory_mb: int
+    vcores: int
+    share_mb: int
+    share_vcores: int
+
+    @classmethod
+    def free_of(cls, use: ServerUse) -> "Row":
+        """Describe what is free on a server now."""
+        return cls(use.gpus_free, use.memory_free_mb, use.vcores_free, use.share_mb, use.share_vcores)
+
+    @classmethod
+    def empty_of(cls, use: ServerUse) -> "Row":
+        """Describe a server as if it were empty."""
+        capacity = use.server.capacity
+        return cls(capacity.gpus, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
+
+    def room(self, kind: Kind) -> int:
+        """Count the containers of a kind that fit, whatever the share."""
+        rooms = [kind.containers]
+        if kind.gpus:
+            rooms.append(self.gpus // kind.gpus)
+        if kind.memory_mb:
+            rooms.append(self.memory_mb // kind.memory_mb)
+        if kind.vcores:
+            rooms.append(self.vcores // kind.vcores)
+        return max(0, min(rooms))
+
+    def spare_holds(self, kind: Kind) -> bool:
+        """Tell whether one container of a kind fits beside the share of the free GPUs."""
+        return self._left_by(kind, 1).keeps_share() and self.room(kind) > 0
+
+    def keeps_share(self) -> bool:
+        """Tell whether every free GPU has its share."""
+        return self.memory_mb >= self.gpus * self.share_mb and self.vcores >= self.gpus * self.share_vcores
+
+    def _left_by(self, kind: Kind, count: int) -> "Row":
+        return self._replace(
+            gpus=self.gpus - count * kind.gpus,
+            memory_mb=self.memory_mb - count * kind.memory_mb,
+            vcores=self.vcores - count * kind.vcores,
+        )
+
+    def left_by(self, kinds: tuple[Kind, ...], counts: tuple[int, ...], *, strict: bool) -> "Row | None":
+        """Give what is left after so many of each kind; None if they do not fit (``strict``: or take from the share)."""
+        row = self
+        plain = False
+        for kind, count in zip(kinds, counts, strict=True):
+            row = row._left_by(kind, count)
+            plain = plain or bool(count and not kind.gpus)
+        if row.gpus < 0 or row.memory_mb < 0 or row.vcores < 0:
+            return None
+        return None if strict and plain and not row.keeps_share() else row
+
+
+Packed = list[tuple[int, tuple[int, ...]]]
+"""(number of a row, containers of each kind)."""
+
+
+def pack(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> Packed | None:
+    """Place all containers on few of the rows, or None. ``strict``: containers without GPUs leave the share alone."""
+    found = _largest_first(rows, kinds, strict=strict)
+    if len(rows) > EXACT_ROWS_MAX:
+        return found
+    return _Exact(rows, kinds, found, strict=strict).best()
+
+
+def fewest_rows(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> int | None:
+    """Count the rows that hold all containers, or None."""
+    found = pack(rows, kinds, strict=strict)
+    return None if found is None else len(found)
+
+
+def _largest_first(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> Packed | None:
+    """Fill the emptiest rows with the largest kinds; containers without GPUs go on used rows first."""
+    left = [kind.containers for kind in kinds]
+    counts = [[0] * len(kinds) for _ in rows]
+    emptiest = sorted(range(len(rows)), key=lambda number: (-rows[number].gpus, -rows[number].memory_mb, number))
+    for place in sorted(range(len(kinds)), key=lambda place: (-kinds[place].gpus, -kinds[place].memory_mb, place)):
+        order = emptiest if kinds[place].gpus else sorted(emptiest, key=lambda number: not any(counts[number]))
+        for number in order:
+            while left[place] and _one_more(rows[number], kinds, counts[number], place, strict=strict):
+                counts[number][place] += 1
+                left[place] -= 1
+    if any(left):
+        return None
+    return [(number, tuple(counts[number])) for number in range(len(rows)) if any(counts[number])]
+
+
+def _one_more(row: Row, kinds: tuple[Kind, ...], counts: list[int], place: int, *, strict: bool) -> bool:
+    more = tuple(count + (number == place) for number, count in enumerate(counts))
+    return row.left_by(kinds, more, strict=strict) is not None
+
+
+class _Exact:
+    """Tries every way, row by row, that could need fewer rows than the best so far; bounded by `STEPS_MAX`."""
+
+    def __init__(self, rows: list[Row], kinds: tuple[Kind, ...], found: Packed | None, *, strict: bool) -> None:
+        self._rows = rows
+        self._kinds = kinds
+        self._strict = strict
+        self._best = found
+        self._steps = 0
+
+    def best(self) -> Packed | None:
+        """Give the best way there is."""
+        self._try(0, tuple(kind.containers for kind in self._kinds), [])
+        return self._best
+
+    def _try(self, number: int, left: tuple[int, ...], chosen: Packed) -> None:
+        if not any(left):
+            self._best = list(chosen)
+            return
+        rows_max = len(self._rows) if self._best is None else len(self._best) - 1
+        if number == len(self._rows) or len(chosen) >= rows_max or self._steps >= STEPS_MAX:
+            return
+        row = self._rows[number]
+        ways = product(
+            *(range(min(row.room(kind), more), -1, -1) for kind, more in zip(self._kinds, left, strict=True))
+        )
+        for counts in ways:
+            self._steps += 1
+            if not any(counts):
+                self._try(number + 1, left, chosen)
+            elif row.left_by(self._kinds, counts, strict=self._strict) is not None:
+                rest = tuple(more - count for more, count in zip(left, counts, strict=True))
+                self._try(number + 1, rest, [*chosen, (number, counts)])
