@@ -18,9 +18,9 @@ from typing import Any, Self
 from yarn_gpu_sched.embedded import java, readiness, record
 from yarn_gpu_sched.embedded.cache import cache_folder
 from yarn_gpu_sched.embedded.commands import write_commands
-from yarn_gpu_sched.embedded.configuration import Configuration
+from yarn_gpu_sched.embedded.configuration import HADOOP_CONF, Configuration
 from yarn_gpu_sched.embedded.control import Control, start_supervisor
-from yarn_gpu_sched.embedded.errors import ClusterError
+from yarn_gpu_sched.embedded.errors import ClusterError, plain_path
 from yarn_gpu_sched.embedded.fetch import fetch
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.ports import lease_ports
@@ -87,6 +87,11 @@ class EmbeddedCluster:
         needed is missing, a daemon ends, or the servers are not there after `ready_s_max` seconds.
         """
         spec = self._asked or self._record().spec
+        plain_path("folder", self.folder)
+        plain_path("$YGS_CACHE", cache_folder())
+        if spec.binding_dir is not None:
+            plain_path("binding_dir", spec.binding_dir.absolute())
+            plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
         progress(f"fetching Hadoop {spec.hadoop} (quick if it is there)")
         jars = fetch(spec.hadoop)
         java.scheduler_jars(spec)
