@@ -12,7 +12,13 @@ from google.protobuf.message import Message as ProtobufMessage
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from yarn_gpu_sched.client.channel import DEFAULT_TARGET
-from yarn_gpu_sched.client.errors import LinkFullError, LinkLostError, ServiceError
+from yarn_gpu_sched.client.errors import (
+    InvalidRequestError,
+    LinkFullError,
+    LinkLostError,
+    RejectedError,
+    ServiceError,
+)
 from yarn_gpu_sched.client.fake.commit import RefusedError, commit
 from yarn_gpu_sched.client.fake.world import KnownJob, World
 from yarn_gpu_sched.client.link import ResourceManagerLink
@@ -77,13 +83,21 @@ class FakeResourceManager:
         """Connect and wait until the service has answered; raises why it has not."""
         self._thread.start()
         try:
-            self.wait(lambda: self._link.connected, timeout_s=timeout_s)
+            self.wait(lambda: self._link.connected or self._is_refused(), timeout_s=timeout_s)
         except TimeoutError:
-            self.close()
-            if self._error is not None:
-                raise self._error from None
+            self._raise_closed()
             raise
+        if not self._link.connected:
+            self._raise_closed()
         return self
+
+    def _is_refused(self) -> bool:
+        return isinstance(self._error, (RejectedError, InvalidRequestError))
+
+    def _raise_closed(self) -> None:
+        self.close()
+        if self._error is not None:
+            raise self._error from None
 
     def close(self) -> None:
         """Say what is still unsaid, end the link and the thread."""

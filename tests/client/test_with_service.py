@@ -1,0 +1,211 @@
+"""The client library and the in-memory resource manager against the product's own service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.real_service import real_service
+from yarn_gpu_sched.client import (
+    Client,
+    FakeResourceManager,
+    InvalidRequestError,
+    NotFoundError,
+    RejectedError,
+    ResourceManagerLink,
+)
+from yarn_gpu_sched.protocol.v1 import decision_pb2, job_pb2, link_pb2, reason_pb2, server_pb2
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[str]:
+    with real_service(tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def client(target: str) -> Iterator[Client]:
+    with Client(target, timeout_s=WAIT_S) as made:
+        yield made
+
+
+@pytest.fixture
+def rm(target: str) -> Iterator[FakeResourceManager]:
+    with FakeResourceManager(target) as made:
+        made.add_server("gpu-a1")
+        made.add_server("gpu-a2")
+        yield made
+
+
+def await_containers(rm: FakeResourceManager, job_id: str, count: int) -> None:
+    rm.wait(lambda: len(rm.containers(job_id)) == count, timeout_s=WAIT_S)
+
+
+def await_view(client: Client, job_id: str, state: job_pb2.JobState.ValueType) -> job_pb2.JobView:
+    for view in client.watch(job_id, for_s=WAIT_S):
+        if view.state == state:
+            return view
+    raise AssertionError(f"{job_id} did not come to state {state}")
+
+
+def gang(rm: FakeResourceManager, job_id: str, count: int, gpus: int) -> None:
+    rm.submit(job_id, tags=[f"gang:{count}x{gpus}"])
+    rm.ask(job_id, count, gpus=gpus)
+
+
+def test_a_gang_is_placed_whole_and_shown_as_committed(rm: FakeResourceManager, client: Client) -> None:
+    gang(rm, "job-1", 4, 2)
+    await_containers(rm, "job-1", 4)
+    view = await_view(client, "job-1", job_pb2.JOB_STATE_RUNNING)
+    told = {(c.container_id, c.server_id, tuple(c.gpu_indices)) for c in client.job("job-1").containers}
+    assert told == {(c.container_id, c.server_id, tuple(c.gpu_indices)) for c in rm.containers("job-1")}
+    assert view.gang_containers == 4
+    assert [len([gpu for gpu in each.gpus if gpu.job_id == "job-1"]) for each in client.servers()] == [4, 4]
+
+
+def test_a_gang_that_fits_only_in_part_holds_nothing_until_the_rest_is_free(
+    rm: FakeResourceManager, client: Client
+) -> None:
+    gang(rm, "first", 3, 2)
+    await_containers(rm, "first", 3)
+    gang(rm, "second", 2, 2)
+    for view in client.watch("second", for_s=WAIT_S):
+        if view.waiting.code == reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL:
+            break
+    why = client.why("second").waiting
+    assert (why.gpus_asked, why.containers_asked, why.gpus_free, why.servers_free) == (4, 2, 2, 1)
+    assert rm.containers("second") == []
+    rm.end("first")
+    await_containers(rm, "second", 2)
+
+
+def test_a_scripted_refusal_is_tried_again_and_commits_nothing(rm: FakeResourceManager) -> None:
+    rm.refuse_next(decision_pb2.OUTCOME_CODE_NO_FIT, times=2)
+    gang(rm, "job-1", 2, 4)
+    await_containers(rm, "job-1", 2)
+    codes = [outcome.code for _, outcome in rm.decisions]
+    assert codes == [decision_pb2.OUTCOME_CODE_NO_FIT] * 2 + [decision_pb2.OUTCOME_CODE_COMMITTED]
+
+
+def test_a_job_that_can_never_run_is_ended_with_the_reason(rm: FakeResourceManager, client: Client) -> None:
+    gang(rm, "too-big", 1, 5)
+    rm.wait(lambda: rm.ended("too-big") is not None, timeout_s=WAIT_S)
+    ended = rm.ended("too-big")
+    assert ended is not None
+    assert ended.end == job_pb2.JOB_END_KILLED
+    assert "5 GPUs" in ended.diagnostics
+    assert await_view(client, "too-big", job_pb2.JOB_STATE_ENDED).diagnostics == ended.diagnostics
+
+
+def test_a_lost_link_is_registered_again_and_the_state_is_right_from_the_snapshot(
+    rm: FakeResourceManager, client: Client
+) -> None:
+    gang(rm, "job-1", 2, 2)
+    await_containers(rm, "job-1", 2)
+    before = {(c.container_id, tuple(c.gpu_indices)) for c in rm.containers("job-1")}
+    rm.drop_link()
+    gang(rm, "job-2", 1, 4)
+    await_containers(rm, "job-2", 1)
+    assert {(c.container_id, tuple(c.gpu_indices)) for c in client.job("job-1").containers} == before
+    assert len(client.job("job-2").containers) == 1
+
+
+def test_a_restart_is_the_next_epoch_with_what_ran(rm: FakeResourceManager, client: Client) -> None:
+    gang(rm, "job-1", 2, 2)
+    await_containers(rm, "job-1", 2)
+    rm.restart()
+    gang(rm, "job-2", 1, 4)
+    await_containers(rm, "job-2", 1)
+    assert client.cluster().epoch == 2
+    assert client.job("job-1").job.recovered
+    assert len(client.job("job-1").containers) == 2
+
+
+def test_draining_servers_take_nothing_new(rm: FakeResourceManager) -> None:
+    rm.set_server_state("gpu-a1:45454", server_pb2.SERVER_STATE_DRAINING)
+    gang(rm, "job-1", 2, 2)
+    await_containers(rm, "job-1", 2)
+    assert {container.server_id for container in rm.containers("job-1")} == {"gpu-a2:45454"}
+
+
+def test_a_new_attempt_voids_the_asks_of_the_one_before(rm: FakeResourceManager, client: Client) -> None:
+    gang(rm, "hog", 2, 4)
+    await_containers(rm, "hog", 2)
+    gang(rm, "job-1", 2, 2)
+    assert rm.new_attempt("job-1") == 2
+    rm.end("hog")
+    rm.ask("job-1", 2, gpus=2)
+    await_containers(rm, "job-1", 2)
+    assert {container.attempt for container in rm.containers("job-1")} == {2}
+    assert client.job("job-1").job.attempt == 2
+
+
+def test_virtual_clusters_and_their_use(rm: FakeResourceManager, client: Client) -> None:
+    rm.add_virtual_cluster("root.research", quota_gpus=4)
+    rm.submit("job-1", vc="root.research", tags=["gang:1x2"])
+    rm.ask("job-1", 1, gpus=2)
+    await_containers(rm, "job-1", 1)
+    await_view(client, "job-1", job_pb2.JOB_STATE_RUNNING)
+    use = next(each for each in client.virtual_clusters() if each.virtual_cluster.path == "root.research")
+    assert (use.virtual_cluster.quota_gpus, use.used.gpus, use.jobs_running) == (4, 2, 1)
+
+
+def test_listings_of_many_jobs_come_page_by_page_in_order(rm: FakeResourceManager, client: Client) -> None:
+    names = [f"job-{number:04d}" for number in range(1_100)]
+    for name in names:
+        rm.submit(name)
+    await_view(client, names[-1], job_pb2.JOB_STATE_PENDING)
+    assert [view.job.job_id for view in client.jobs()] == names
+    assert list(client.jobs(state=job_pb2.JOB_STATE_RUNNING)) == []
+
+
+def test_what_is_not_known_is_not_found(rm: FakeResourceManager, client: Client) -> None:
+    for ask in (client.job, client.why):
+        with pytest.raises(NotFoundError, match="nobody"):
+            ask("nobody")
+    assert rm.containers("nobody") == []
+    assert len(list(client.servers())) == 2
+
+
+def test_an_older_epoch_is_rejected_while_a_newer_one_is_there(target: str, rm: FakeResourceManager) -> None:
+    rm.restart()
+    with Client(target) as client:
+        rm.wait(lambda: client.cluster().epoch == 2 and client.cluster().connected, timeout_s=WAIT_S)
+    with ResourceManagerLink(target, cluster_id="fake", epoch=1) as old, pytest.raises(RejectedError):
+        old.register(timeout_s=WAIT_S)
+
+
+def test_another_cluster_is_rejected_at_once(target: str, rm: FakeResourceManager) -> None:
+    assert rm.containers("nothing") == []
+    with pytest.raises(RejectedError, match="other"):
+        FakeResourceManager(target, cluster_id="other").start(timeout_s=WAIT_S)
+
+
+def test_a_register_that_breaks_the_protocol_names_the_field(target: str) -> None:
+    with (
+        ResourceManagerLink(target, cluster_id="no blanks here", epoch=1) as link,
+        pytest.raises(InvalidRequestError) as caught,
+    ):
+        link.register(timeout_s=WAIT_S)
+    assert any("cluster_id" in violation.field for violation in caught.value.violations), caught.value
+
+
+def test_a_snapshot_of_many_messages_is_taken_whole(target: str, client: Client) -> None:
+    servers = [
+        link_pb2.Change(
+            server=server_pb2.Server(
+                server_id=f"s{number:05d}", host=f"s{number:05d}", rack="/r", state=server_pb2.SERVER_STATE_RUNNING
+            )
+        )
+        for number in range(9_000)
+    ]
+    with ResourceManagerLink(target, cluster_id="big", epoch=1) as link:
+        link.register(servers, timeout_s=WAIT_S)
+        link.send(link_pb2.Change(server_removed="s00000"))
+        for _ in range(600):
+            if client.cluster().servers == 8_999:
+                break
+        assert client.cluster().servers == 8_999
+        assert len(list(client.servers())) == 8_999
