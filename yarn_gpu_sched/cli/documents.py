@@ -6,6 +6,8 @@ major version of the package fields are only added.
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Literal
 
 import msgspec
@@ -170,3 +172,31 @@ class EmbeddedClusterDocument(msgspec.Struct, frozen=True, forbid_unknown_fields
     cluster_id: str
     daemons: tuple[DaemonDocument, ...]
     servers: tuple[EmbeddedServerDocument, ...]
+
+
+class SettingsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs config show --json`: every setting of the service by its key."""
+
+    settings: dict[str, str | int | float | bool]
+
+
+DOCUMENTS = (
+    JobsDocument,
+    JobWithContainersDocument,
+    WhyDocument,
+    ServersDocument,
+    VirtualClustersDocument,
+    EmbeddedClusterDocument,
+    SettingsDocument,
+)
+
+
+def json_schema() -> str:
+    """Return the JSON Schema of every document, as docs/cli-schema.json holds it."""
+    _, definitions = msgspec.json.schema_components(DOCUMENTS, ref_template="#/$defs/{name}")
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": definitions}
+    return f"{json.dumps(schema, indent=2)}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema())

@@ -100,9 +100,13 @@ def _share(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def print_json(document: msgspec.Struct) -> None:
-    """Print a document in ASCII: every other character is escaped, so that nothing can steer a terminal."""
-    printed = json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=True)
-    click.echo(printed.replace("\x7f", "\\u007f"))
+    """Print a document."""
+    click.echo(ascii_json(msgspec.to_builtins(document), indent=2))
+
+
+def ascii_json(value: object, indent: int | None = None) -> str:
+    """Return JSON in ASCII: every other character is escaped, and so nothing in it can steer a terminal."""
+    return json.dumps(value, indent=indent, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 import click
 
+from yarn_gpu_sched.cli.documents import SettingsDocument
 from yarn_gpu_sched.cli.exits import CommandError, ExitCode
+from yarn_gpu_sched.cli.output import ascii_json, print_json
 from yarn_gpu_sched.cli.text import clean
 from yarn_gpu_sched.service import BadSettings, Problem, Settings, check_config, load_settings, run
 
@@ -79,10 +80,10 @@ def show_config(path: Path | None, *, json_: bool, **flags: str | None) -> None:
     """Print the settings that `ygs serve` would use, as a settings file."""
     settings = _load(path, flags).model_dump(mode="json")
     if json_:
-        click.echo(_ascii({"settings": settings}, indent=2))
+        print_json(SettingsDocument(settings))
         return
     for key, value in settings.items():
-        click.echo(f"{key} = {_ascii(value)}")  # TOML writes strings, numbers and booleans as JSON does
+        click.echo(f"{key} = {ascii_json(value)}")  # TOML writes strings, numbers and booleans as JSON does
 
 
 def _load(path: Path | str | None, flags: dict[str, str | None]) -> Settings:
@@ -94,7 +95,3 @@ def _load(path: Path | str | None, flags: dict[str, str | None]) -> Settings:
 
 def _wrong(problems: list[Problem]) -> CommandError:
     return CommandError("\n".join(map(str, problems)), ExitCode.CONFIGURATION)
-
-
-def _ascii(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent, ensure_ascii=True).replace("\x7f", "\\u007f")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS
 from yarn_gpu_sched.client import Client, ServiceError
-from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster
+from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster
 
 SETTLE_S = 5
 SERVICE_PORTS = range(12_000, 20_000)  # below those that the cluster and Linux itself give out
@@ -52,12 +52,19 @@ class Stage:
         self.cluster.run("service", program, environment)
 
     def connected(self) -> bool:
-        """Whether the service has the ResourceManager's whole snapshot."""
+        """Whether the service has the ResourceManager's whole snapshot. Raises ClusterError if a process has ended."""
         try:
             found = self.client.cluster()
         except ServiceError:
+            self._check_processes()
             return False
         return found.connected and found.servers == sum(count for count, _ in SERVERS)
+
+    def _check_processes(self) -> None:
+        for process in self.cluster.status().daemons:
+            if not process.running:
+                log = self.cluster.logs().get(process.name)
+                raise ClusterError(f"{process.name} ended with exit code {process.exit_code}; its log is {log}")
 
     def down(self) -> None:
         """End everything that was started. May be called again."""
