@@ -1,29 +1,28 @@
 package io.github.yarn_gpu_sched.shim;
 
-import io.github.yarn_gpu_sched.protocol.v1.Container;
-import io.github.yarn_gpu_sched.protocol.v1.Job;
-import io.github.yarn_gpu_sched.protocol.v1.JobAsks;
-import io.github.yarn_gpu_sched.protocol.v1.JobEnded;
-import io.github.yarn_gpu_sched.protocol.v1.Server;
-import io.github.yarn_gpu_sched.protocol.v1.VirtualCluster;
+import io.github.yarn_gpu_sched.protocol.v1.*;
 import java.util.Collection;
 import java.util.Map;
+import java.util.function.BiConsumer;
 
 /** What the resource manager holds at this moment; what is not there is null. S and J identify servers and jobs. */
 public interface ClusterView<S, J> {
+  /** Who this is: epoch, start time, agent. */
+  Register.Builder register();
+
   Collection<S> servers();
 
   /** Jobs that have not ended. */
   Collection<J> jobs();
 
-  J jobOf(Container container);
-
   Map<String, VirtualCluster> virtualClusters();
 
   Server server(S server);
 
-  /** Containers that the server has not lost yet; empty when it is not there. */
-  Collection<? extends LiveContainer<J>> containers(S server);
+  /** Containers that the server has not lost yet, by their ids; those of the known ones that are still true are given back. */
+  Map<String, Container> containers(S server, Map<String, Container> known);
+
+  J jobOf(Container container);
 
   /** Also of a job that ended, as long as something is known of it. */
   Job job(J job);
@@ -33,4 +32,7 @@ public interface ClusterView<S, J> {
 
   /** Null while the job has not ended. */
   JobEnded ended(J job);
+
+  /** Does what a decision says, all of it or nothing, tells of each container made, and says what became of it. Never throws. */
+  Outcome decide(Decision decision, BiConsumer<S, Container> made);
 }

@@ -1,88 +1,67 @@
 package io.github.yarn_gpu_sched.shim;
 
 import io.github.yarn_gpu_sched.protocol.v1.OutcomeCode;
-import java.util.EnumMap;
-import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.atomic.LongAdder;
-import org.apache.hadoop.metrics2.MetricsCollector;
-import org.apache.hadoop.metrics2.MetricsRecordBuilder;
-import org.apache.hadoop.metrics2.MetricsSource;
-import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
-import org.apache.hadoop.metrics2.lib.Interns;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.metrics2.*;
+import org.apache.hadoop.metrics2.lib.*;
 
-/** What the shim counts, in Hadoop's metrics as "YarnGpuSched" and so at the resource manager's /jmx. */
+/** What the shim counts: source "YarnGpuSched" of Hadoop's metrics, and so at the resource manager's /jmx. */
 public final class Counters implements MetricsSource {
-  static final String NAME = "YarnGpuSched";
-  private static final String CODE = "OUTCOME_CODE_";
+  /** One counter each; an outcome NO_FIT is counted as DecisionsNoFit. */
+  public enum Of {
+    SESSIONS, LINK_LOSSES, BATCHES, BYTES_SENT, CHANGES, COALESCED, DROPPED, WITHHELD, CONTAINERS_COMMITTED, CONTAINERS_ROLLED_BACK,
+    DECISIONS_REPEATED
+  }
 
-  public final LongAdder sessions = new LongAdder();
-  public final LongAdder linkLosses = new LongAdder();
-  public final LongAdder batches = new LongAdder();
-  public final LongAdder bytes = new LongAdder();
-  public final LongAdder changes = new LongAdder();
-  public final LongAdder coalesced = new LongAdder();
-  public final LongAdder dropped = new LongAdder();
-  public final LongAdder withheld = new LongAdder();
-  public final LongAdder containersCommitted = new LongAdder();
-  public final LongAdder containersRolledBack = new LongAdder();
-  public final LongAdder decisionsRepeated = new LongAdder();
-  public final Histogram lockHeld = new Histogram();
-  public final Histogram askToOutcome = new Histogram();
-  public volatile boolean connected;
-  private final Map<OutcomeCode, LongAdder> outcomes = new EnumMap<>(OutcomeCode.class);
+  private static final String NAME = "YarnGpuSched";
+  private static final int PERCENTILES_OVER_S = 60;
+  private final MetricsRegistry registry = new MetricsRegistry(NAME).setContext("yarn");
+  private final Map<String, MutableCounterLong> counters = new ConcurrentHashMap<>();
+  private final MutableGaugeInt connected = registry.newGauge("Connected", "1 while a session's snapshot is complete", 0);
+  private final MutableGaugeLong longestUs = registry.newGauge("LockHeldUsMax", "Longest hold of the scheduler's lock", 0L);
+  private final MutableQuantiles lockHeld = registry.newQuantiles("LockHeldUs", "Lock holds", "ops", "us", PERCENTILES_OVER_S);
+  private final MutableQuantiles latency = registry.newQuantiles("AskToOutcomeUs", "Last ask to outcome", "ops", "us", PERCENTILES_OVER_S);
 
   public Counters() {
-    for (OutcomeCode code : OutcomeCode.values()) {
-      if (code.name().startsWith(CODE)) {
-        outcomes.put(code, new LongAdder());
-      }
-    }
+    for (Of each : Of.values()) counter(each.name());
+    for (OutcomeCode code : OutcomeCode.values()) counter(named(code));
   }
 
-  public void outcome(OutcomeCode code) {
-    outcomes.get(code).increment();
+  public void add(Of what, long number) { counter(what.name()).incr(number); }
+
+  void outcome(OutcomeCode code) { counter(named(code)).incr(); }
+
+  void connected(boolean now) { connected.set(now ? 1 : 0); }
+
+  void latency(long ns) { latency.add(ns / 1000); }
+
+  /** Called by one thread only. */
+  public void lockHeld(long ns) {
+    lockHeld.add(ns / 1000);
+    longestUs.set(Math.max(longestUs.value(), ns / 1000));
   }
 
-  public void register() {
-    DefaultMetricsSystem.instance().register(NAME, "The link to the GPU scheduling service", this);
-  }
+  public void register() { DefaultMetricsSystem.instance().register(NAME, "The link to the GPU scheduling service", this); }
 
   /** A resource manager that becomes active again in the same process registers the name anew. */
   public void unregister() {
     DefaultMetricsSystem.instance().unregisterSource(NAME);
+    lockHeld.stop();
+    latency.stop();
   }
 
-  @Override
-  public void getMetrics(MetricsCollector collector, boolean all) {
-    MetricsRecordBuilder record = collector.addRecord(NAME).setContext("yarn");
-    record.addGauge(Interns.info("Connected", "1 while a session's snapshot is complete"), connected ? 1 : 0);
-    count(record, "Sessions", sessions);
-    count(record, "LinkLosses", linkLosses);
-    count(record, "Batches", batches);
-    count(record, "BytesSent", bytes);
-    count(record, "Changes", changes);
-    count(record, "Coalesced", coalesced);
-    count(record, "Dropped", dropped);
-    count(record, "Withheld", withheld);
-    count(record, "ContainersCommitted", containersCommitted);
-    count(record, "ContainersRolledBack", containersRolledBack);
-    count(record, "DecisionsRepeated", decisionsRepeated);
-    outcomes.forEach((code, number) -> count(record, decisionsName(code), number));
-    lockHeld.record(record, "LockHeldUs");
-    askToOutcome.record(record, "AskToOutcomeUs");
+  @Override public void getMetrics(MetricsCollector collector, boolean all) { registry.snapshot(collector.addRecord(NAME), all); }
+
+  private MutableCounterLong counter(String words) {
+    return counters.computeIfAbsent(words, name -> registry.newCounter(camel(name), camel(name), 0L));
   }
 
-  private static void count(MetricsRecordBuilder record, String name, LongAdder number) {
-    record.addCounter(Interns.info(name, name), number.sum());
-  }
+  private static String named(OutcomeCode code) { return code.name().replace("OUTCOME_CODE", "DECISIONS"); }
 
-  /** OUTCOME_CODE_NO_FIT is counted as DecisionsNoFit. */
-  static String decisionsName(OutcomeCode code) {
-    StringBuilder name = new StringBuilder("Decisions");
-    for (String word : code.name().substring(CODE.length()).split("_")) {
-      name.append(word.charAt(0)).append(word.substring(1).toLowerCase(Locale.ROOT));
-    }
+  private static String camel(String words) {
+    StringBuilder name = new StringBuilder();
+    for (String word : words.split("_")) name.append(word.charAt(0)).append(word.substring(1).toLowerCase(java.util.Locale.ROOT));
     return name.toString();
   }
 }

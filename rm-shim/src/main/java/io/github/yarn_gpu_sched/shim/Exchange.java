@@ -1,21 +1,9 @@
 package io.github.yarn_gpu_sched.shim;
 
-import io.github.yarn_gpu_sched.protocol.v1.Batch;
-import io.github.yarn_gpu_sched.protocol.v1.Change;
-import io.github.yarn_gpu_sched.protocol.v1.ConnectRequest;
-import io.github.yarn_gpu_sched.protocol.v1.ConnectResponse;
-import io.github.yarn_gpu_sched.protocol.v1.Decision;
-import io.github.yarn_gpu_sched.protocol.v1.Heartbeat;
-import io.github.yarn_gpu_sched.protocol.v1.Outcome;
-import io.github.yarn_gpu_sched.protocol.v1.OutcomeCode;
-import io.github.yarn_gpu_sched.protocol.v1.Register;
-import java.util.ArrayDeque;
-import java.util.LinkedHashMap;
-import java.util.Map;
+import io.github.yarn_gpu_sched.protocol.v1.*;
+import java.util.*;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import org.slf4j.*;
 
 /** The shim's one thread: tells the service what changed, carries out its decisions and reports what became of each. */
 public final class Exchange<S, J> implements Runnable {
@@ -25,11 +13,8 @@ public final class Exchange<S, J> implements Runnable {
   /** So long are decisions worked off before what became of them is sent. */
   private static final long DECIDING_NS_MAX = TimeUnit.MILLISECONDS.toNanos(10);
   private static final long STOP_MS_MAX = 7_000;
-
   private final Settings settings;
-  private final Supplier<Register.Builder> register;
   private final ClusterView<S, J> view;
-  private final Committer<S> committer;
   private final Marks<S, J> marks;
   private final Counters counters;
   private final Thread thread = new Thread(this, "ygs-shim");
@@ -38,18 +23,13 @@ public final class Exchange<S, J> implements Runnable {
   private Link link;
   private Session session;
 
-  public Exchange(Settings settings, Supplier<Register.Builder> register, ClusterView<S, J> view, Committer<S> committer,
-      Marks<S, J> marks, Counters counters) {
+  /** Starts the thread. */
+  public Exchange(Settings settings, ClusterView<S, J> view, Marks<S, J> marks, Counters counters) {
     this.settings = settings;
-    this.register = register;
     this.view = view;
-    this.committer = committer;
     this.marks = marks;
     this.counters = counters;
     thread.setDaemon(true);
-  }
-
-  public void start() {
     thread.start();
   }
 
@@ -60,20 +40,17 @@ public final class Exchange<S, J> implements Runnable {
     thread.join(STOP_MS_MAX);
   }
 
-  @Override
-  public void run() {
+  @Override public void run() {
     link = new Link(settings, counters, marks::wake);
     while (!stopping) {
       boolean more = false;
       try {
         more = turn(System.nanoTime());
       } catch (RuntimeException e) {
-        LOG.error("The link begins again after a fault of its own", e);
+        LOG.error("The link begins again after a fault of the shim's own", e);
         end("fault in the shim: " + e);
       }
-      if (!more) {
-        marks.sleep(TimeUnit.MILLISECONDS.toNanos(settings.batchMs));
-      }
+      if (!more) marks.sleep(TimeUnit.MILLISECONDS.toNanos(settings.batchMs));
     }
     end("the resource manager stops");
     link.close();
@@ -82,44 +59,38 @@ public final class Exchange<S, J> implements Runnable {
   /** True when there is more to do at once. */
   private boolean turn(long nowNs) {
     Stream stream = link.stream(nowNs);
-    if (session != null && session.stream != stream) {
-      dropSession();
-    }
+    if (session != null && session.stream != stream) drop();
     if (stream == null || session == null && !stream.writable()) {
       marks.calm();
       return false;
     }
-    if (session == null) {
-      session = new Session(stream);
-    }
+    if (session == null) session = new Session(stream);
     session.listen();
     session.look(nowNs);
     return session.speak() || stream.anyReceived() && !session.out.full();
   }
 
   private void end(String why) {
-    if (session != null) {
-      link.lose(why, System.nanoTime());
-      dropSession();
-    }
+    if (session == null) return;
+    link.lose(why);
+    drop();
   }
 
-  private void dropSession() {
-    counters.linkLosses.increment();
-    counters.dropped.add(session.out.size());
-    counters.connected = false;
+  private void drop() {
+    counters.add(Counters.Of.LINK_LOSSES, 1);
+    counters.add(Counters.Of.DROPPED, session.out.size());
+    counters.connected(false);
     session = null;
   }
 
   /** All that is said on one stream. */
   private final class Session {
-    final Stream stream;
-    final Outbox out = new Outbox();
+    private final Stream stream;
+    private final Outbox out = new Outbox();
     private final Mirror<S, J> mirror;
     private final ArrayDeque<Decision> decisions = new ArrayDeque<>();
     private final Map<Long, Outcome> outcomes = new LinkedHashMap<>() {
-      @Override
-      protected boolean removeEldestEntry(Map.Entry<Long, Outcome> eldest) {
+      @Override protected boolean removeEldestEntry(Map.Entry<Long, Outcome> eldest) {
         return size() > OUTCOMES_KEPT_MAX;
       }
     };
@@ -129,30 +100,28 @@ public final class Exchange<S, J> implements Runnable {
 
     Session(Stream stream) {
       this.stream = stream;
-      double activeS = (System.nanoTime() - startedNs) / 1e9;
-      stream.send(ConnectRequest.newBuilder().setRegister(register.get().setActiveS(activeS).setSettleS(settings.settleS)));
+      stream.send(ConnectRequest.newBuilder().setRegister(view.register().setClusterId(settings.clusterId)
+          .setActiveS((System.nanoTime() - startedNs) / 1e9).setSettleS(settings.settleS)));
       mirror = new Mirror<>(view, marks, out);
-      counters.sessions.increment();
+      counters.add(Counters.Of.SESSIONS, 1);
     }
 
     void listen() {
       long until = System.nanoTime() + DECIDING_NS_MAX;
       while (!out.full() && System.nanoTime() - until < 0) {
-        Decision decision = decisions.poll();
-        if (decision != null) {
-          decide(decision);
-          continue;
+        while (decisions.isEmpty()) {
+          ConnectResponse response = stream.receive();
+          if (response == null) return;
+          if (response.hasRegistered()) greet(response.getRegistered());
+          decisions.addAll(response.getDecisions().getDecisionsList());
         }
-        ConnectResponse response = stream.receive();
-        if (response == null) {
-          return;
-        }
-        if (response.hasRegistered()) {
-          sessionId = response.getRegistered().getSessionId();
-          link.greeted(sessionId, response.getRegistered().getServiceVersion());
-        }
-        decisions.addAll(response.getDecisions().getDecisionsList());
+        decide(decisions.poll());
       }
+    }
+
+    private void greet(Registered registered) {
+      sessionId = registered.getSessionId();
+      link.greeted(sessionId, registered.getServiceVersion());
     }
 
     private void decide(Decision decision) {
@@ -162,7 +131,7 @@ public final class Exchange<S, J> implements Runnable {
         outcomes.put(decision.getDecisionId(), outcome);
         counters.outcome(outcome.getCode());
       } else {
-        counters.decisionsRepeated.increment();
+        counters.add(Counters.Of.DECISIONS_REPEATED, 1);
       }
       out.add(Change.newBuilder().setOutcome(outcome));
     }
@@ -170,13 +139,12 @@ public final class Exchange<S, J> implements Runnable {
     private Outcome answer(Decision decision) {
       if (!decision.getSessionId().equals(sessionId)) {
         return Outcome.newBuilder().setDecisionId(decision.getDecisionId()).setCode(OutcomeCode.OUTCOME_CODE_STALE_EPOCH)
-            .setDetail("session is \"" + sessionId + "\"").build();
+            .setDetail("the session is \"" + sessionId + "\"").build();
       }
       Long askedAtNs = mirror.askedAtNs(decision.getPlaceGang().getJobId());
-      Outcome outcome = committer.decide(decision, mirror::committed);
-      if (askedAtNs != null && outcome.getCode() == OutcomeCode.OUTCOME_CODE_COMMITTED) {
-        counters.askToOutcome.add(System.nanoTime() - askedAtNs);
-      }
+      Outcome outcome = view.decide(decision, mirror::committed);
+      boolean placed = askedAtNs != null && outcome.getCode() == OutcomeCode.OUTCOME_CODE_COMMITTED;
+      if (placed) counters.latency(System.nanoTime() - askedAtNs);
       return outcome;
     }
 
@@ -187,9 +155,8 @@ public final class Exchange<S, J> implements Runnable {
         lookedAtNs = nowNs;
         mirror.nextRound();
       }
-      while (!out.full() && mirror.step()) {
-        // a step looks at one server or job
-      }
+      boolean more = true;
+      while (more && !out.full()) more = mirror.step();
     }
 
     /** Sends what waits, while the stream takes it; true when something was sent, so that more may be to do. */
@@ -197,23 +164,20 @@ public final class Exchange<S, J> implements Runnable {
       boolean spoke = false;
       while (stream.writable()) {
         Batch batch = out.next();
-        if (batch == null) {
-          break;
-        }
+        if (batch == null) break;
         say(ConnectRequest.newBuilder().setBatch(batch));
-        counters.batches.increment();
-        counters.changes.add(batch.getChangesCount());
-        counters.connected |= batch.getSnapshotEnd();
+        counters.add(Counters.Of.BATCHES, 1);
+        counters.add(Counters.Of.CHANGES, batch.getChangesCount());
+        if (batch.getSnapshotEnd()) counters.connected(true);
         spoke = true;
       }
-      if (stream.writable() && System.nanoTime() - spokeAtNs >= HEARTBEAT_NS) {
-        say(ConnectRequest.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()));
-      }
+      boolean silent = System.nanoTime() - spokeAtNs >= HEARTBEAT_NS;
+      if (silent && stream.writable()) say(ConnectRequest.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()));
       return spoke;
     }
 
     private void say(ConnectRequest.Builder request) {
-      counters.bytes.add(stream.send(request));
+      counters.add(Counters.Of.BYTES_SENT, stream.send(request));
       spokeAtNs = System.nanoTime();
     }
   }

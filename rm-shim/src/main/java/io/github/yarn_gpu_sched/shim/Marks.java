@@ -1,16 +1,12 @@
 package io.github.yarn_gpu_sched.shim;
 
-import java.util.ArrayList;
-import java.util.Collection;
-import java.util.Iterator;
-import java.util.List;
-import java.util.Set;
+import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * What may have changed since it was last looked at. The resource manager's threads only mark, one thread drains; marking
- * what is marked already changes nothing, so that the sets never hold more than the servers and jobs there are.
+ * What may have changed since it was last looked at. The resource manager's threads only mark, one thread drains; marking what
+ * is marked changes nothing, so that the sets never hold more than the servers and jobs there are.
  */
 public final class Marks<S, J> {
   private final Set<S> servers = ConcurrentHashMap.newKeySet();
@@ -24,77 +20,45 @@ public final class Marks<S, J> {
     this.counters = counters;
   }
 
-  public void server(S server) {
-    add(servers, server);
-  }
+  public void server(S server) { if (!servers.add(server)) counters.add(Counters.Of.COALESCED, 1); }
 
-  public void job(J job) {
-    add(jobs, job);
-  }
+  public void job(J job) { if (!jobs.add(job)) counters.add(Counters.Of.COALESCED, 1); }
 
-  public void queues() {
-    queues = true;
-  }
+  public void queues() { queues = true; }
 
   /** What is marked shall be sent at once: asks, completions and outcomes don't wait for the batch's time. */
   public void hurry() {
-    if (!urgent) {
-      urgent = true;
-      wake();
-    }
+    if (urgent) return;
+    urgent = true;
+    wake();
   }
 
-  public void wake() {
-    LockSupport.unpark(sleeper);
-  }
+  void wake() { LockSupport.unpark(sleeper); }
 
-  /** Called by the draining thread only. Returns at once when somebody hurried or woke it since it last slept. */
-  public void sleep(long ns) {
+  /** Returns early when somebody hurries or wakes. */
+  void sleep(long ns) {
     sleeper = Thread.currentThread();
-    if (!urgent) {
-      LockSupport.parkNanos(this, ns);
-    }
+    if (!urgent) LockSupport.parkNanos(this, ns);
   }
 
-  public boolean urgent() {
-    return urgent;
-  }
+  boolean urgent() { return urgent; }
 
-  public boolean any() {
-    return queues || !servers.isEmpty() || !jobs.isEmpty();
-  }
+  /** Called before draining: a hurry that comes later may be about something that the draining misses. */
+  void calm() { urgent = false; }
 
-  /** Before draining: a hurry that comes later is about something that may be missed. */
-  public void calm() {
-    urgent = false;
-  }
-
-  public boolean drainQueues() {
+  boolean drainQueues() {
     boolean marked = queues;
     queues = false;
     return marked;
   }
 
-  public List<S> drainServers() {
-    return drain(servers);
-  }
+  List<S> drainServers() { return drain(servers); }
 
-  public List<J> drainJobs() {
-    return drain(jobs);
-  }
+  List<J> drainJobs() { return drain(jobs); }
 
-  private <T> void add(Set<T> marked, T what) {
-    if (!marked.add(what)) {
-      counters.coalesced.increment();
-    }
-  }
-
-  private static <T> List<T> drain(Collection<T> marked) {
-    List<T> drained = new ArrayList<>();
-    for (Iterator<T> all = marked.iterator(); all.hasNext(); ) {
-      drained.add(all.next());
-      all.remove();  // before it is looked at: a change from now on marks it again
-    }
+  private static <T> List<T> drain(Set<T> marked) {
+    List<T> drained = new ArrayList<>(marked);
+    drained.forEach(marked::remove);  // before it is looked at: a change from now on marks it again
     return drained;
   }
 }

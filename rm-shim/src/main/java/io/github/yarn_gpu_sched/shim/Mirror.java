@@ -1,27 +1,13 @@
 package io.github.yarn_gpu_sched.shim;
 
-import io.github.yarn_gpu_sched.protocol.v1.Change;
-import io.github.yarn_gpu_sched.protocol.v1.Container;
-import io.github.yarn_gpu_sched.protocol.v1.ContainerReleased;
-import io.github.yarn_gpu_sched.protocol.v1.Job;
-import io.github.yarn_gpu_sched.protocol.v1.JobAsks;
-import io.github.yarn_gpu_sched.protocol.v1.JobEnded;
-import io.github.yarn_gpu_sched.protocol.v1.Server;
-import io.github.yarn_gpu_sched.protocol.v1.ServerState;
-import io.github.yarn_gpu_sched.protocol.v1.VirtualCluster;
-import java.util.ArrayDeque;
-import java.util.Collection;
-import java.util.HashMap;
-import java.util.HashSet;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
+import io.github.yarn_gpu_sched.protocol.v1.*;
+import java.util.*;
 import java.util.function.Consumer;
 
 /**
  * What the service has been told in this session, and what it must be told next. It works in small steps, each looks at one
- * server or job when its turn comes, so that what waits to be sent stays bounded and is never older than it need be. Within
- * a round: virtual clusters, servers, jobs, containers, asks, ends, removals. Used by one thread only.
+ * server or job when its turn comes, so that what waits to be sent is bounded and never older than it need be. Within a round:
+ * virtual clusters, servers, jobs, containers, asks, ends, removals. Used by one thread only.
  */
 final class Mirror<S, J> {
   private final ClusterView<S, J> view;
@@ -32,12 +18,12 @@ final class Mirror<S, J> {
   private final Map<S, Map<String, Container>> containers = new HashMap<>();
   private final Map<J, Job> jobs = new HashMap<>();
   private final Map<J, JobAsks> asks = new HashMap<>();
+  private final Map<String, Long> askedAtNs = new HashMap<>();
   private final Set<J> inactive = new HashSet<>();
   private final Set<S> ailing = new HashSet<>();
-  private final Map<String, Long> askedAtNs = new HashMap<>();
   private final ArrayDeque<Runnable> steps = new ArrayDeque<>();
 
-  /** Begins with an empty mirror: the first round is the snapshot. */
+  /** Nothing has been told: the first round is the snapshot. */
   Mirror(ClusterView<S, J> view, Marks<S, J> marks, Outbox out) {
     this.view = view;
     this.marks = marks;
@@ -52,20 +38,17 @@ final class Mirror<S, J> {
 
   /** Takes what is marked as the next round, unless one is under way. */
   void nextRound() {
-    if (steps.isEmpty()) {
-      inactive.forEach(marks::job);  // YARN tells no scheduler when it activates an application
-      ailing.forEach(marks::server);  // nor when a server that takes no containers changes
-      plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs());
-    }
+    if (!steps.isEmpty()) return;
+    inactive.forEach(marks::job);  // YARN tells no scheduler when it activates an application
+    ailing.forEach(marks::server);  // nor when a server that takes no containers changes
+    plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs());
   }
 
   /** One step; false when the round is over. */
   boolean step() {
-    Runnable step = steps.poll();
-    if (step != null) {
-      step.run();
-    }
-    return step != null;
+    if (steps.isEmpty()) return false;
+    steps.poll().run();
+    return true;
   }
 
   /** A decision of this session made the container: its outcome tells of it. */
@@ -79,11 +62,9 @@ final class Mirror<S, J> {
   }
 
   private void plan(boolean queues, Collection<S> dirtyServers, Collection<J> dirtyJobs) {
-    if (queues) {
-      steps.add(this::queues);
-    }
+    if (queues) steps.add(this::queues);
     each(dirtyServers, this::server);
-    each(dirtyJobs, this::job);
+    each(dirtyJobs, job -> tell(job, view.ended(job) == null ? view.job(job) : null));
     each(dirtyServers, this::containersOf);
     each(dirtyJobs, this::asksOf);
     each(dirtyJobs, this::end);
@@ -96,98 +77,66 @@ final class Mirror<S, J> {
 
   private void queues() {
     Map<String, VirtualCluster> now = view.virtualClusters();
-    for (VirtualCluster each : now.values()) {
-      if (!each.equals(virtualClusters.put(each.getPath(), each))) {
-        out.add(Change.newBuilder().setVirtualCluster(each));
-      }
-    }
+    now.forEach((path, one) -> {
+      if (!one.equals(virtualClusters.put(path, one))) out.add(Change.newBuilder().setVirtualCluster(one));
+    });
     for (String path : List.copyOf(virtualClusters.keySet())) {
-      if (!now.containsKey(path)) {
-        virtualClusters.remove(path);
-        out.add(Change.newBuilder().setVirtualClusterRemoved(path));
-      }
+      if (now.containsKey(path)) continue;
+      virtualClusters.remove(path);
+      out.add(Change.newBuilder().setVirtualClusterRemoved(path));
     }
   }
 
   private void server(S server) {
     Server now = view.server(server);
-    if (now == null) {
-      return;
-    }
-    if (now.getState() == ServerState.SERVER_STATE_RUNNING) {
-      ailing.remove(server);
-    } else {
-      ailing.add(server);
-    }
-    if (!now.equals(servers.put(server, now))) {
-      out.add(Change.newBuilder().setServer(now));
-    }
+    if (now == null) return;
+    keep(ailing, server, now.getState() != ServerState.SERVER_STATE_RUNNING);
+    if (!now.equals(servers.put(server, now))) out.add(Change.newBuilder().setServer(now));
   }
 
   private void remove(S server) {
-    if (servers.containsKey(server) && view.server(server) == null) {
-      containers.remove(server);
-      ailing.remove(server);
-      out.add(Change.newBuilder().setServerRemoved(servers.remove(server).getServerId()));
-    }
+    if (!servers.containsKey(server) || view.server(server) != null) return;
+    containers.remove(server);
+    ailing.remove(server);
+    out.add(Change.newBuilder().setServerRemoved(servers.remove(server).getServerId()));
   }
 
   private void containersOf(S server) {
-    Map<String, Container> known = containers.computeIfAbsent(server, s -> new HashMap<>());
-    Set<String> gone = new HashSet<>(known.keySet());
-    for (LiveContainer<J> live : view.containers(server)) {
-      gone.remove(live.containerId());
-      Container before = known.get(live.containerId());
-      if (before == null || !live.saidBy(before)) {
-        introduce(live.job());
-        known.put(live.containerId(), live.say());
-        out.add(Change.newBuilder().setContainer(known.get(live.containerId())));
-        marks.job(live.job());  // placed by the resource manager: its ask is one fewer
-      }
+    Map<String, Container> before = containers.getOrDefault(server, Map.of());
+    Map<String, Container> now = view.containers(server, before);
+    for (Container each : now.values()) {
+      if (each.equals(before.get(each.getContainerId()))) continue;
+      introduce(view.jobOf(each));
+      out.add(Change.newBuilder().setContainer(each));
+      marks.job(view.jobOf(each));  // placed by the resource manager: its ask is one fewer
     }
-    for (String id : gone) {
-      marks.job(view.jobOf(known.remove(id)));  // its ask may have come back
-      out.add(Change.newBuilder().setContainerReleased(ContainerReleased.newBuilder().setContainerId(id)));
+    for (Container each : before.values()) {
+      if (now.containsKey(each.getContainerId())) continue;
+      out.add(Change.newBuilder().setContainerReleased(ContainerReleased.newBuilder().setContainerId(each.getContainerId())));
+      marks.job(view.jobOf(each));  // its ask may have come back
     }
+    containers.put(server, now);
   }
 
-  private void job(J job) {
-    Job now = view.ended(job) == null ? view.job(job) : null;
-    if (now != null) {
-      tell(job, now);
-    }
+  private void tell(J job, Job now) {
+    if (now == null) return;
+    keep(inactive, job, !now.getActive());
+    if (!now.equals(jobs.put(job, now))) out.add(Change.newBuilder().setJob(now));
   }
 
   /** A container may outlive its job, which then has to be told, and told as ended. */
   private void introduce(J job) {
-    Job now = jobs.containsKey(job) ? null : view.job(job);
-    if (now != null) {
-      tell(job, now);
-      steps.add(() -> end(job));
-    }
-  }
-
-  private void tell(J job, Job now) {
-    if (now.getActive()) {
-      inactive.remove(job);
-    } else {
-      inactive.add(job);
-    }
-    if (!now.equals(jobs.put(job, now))) {
-      out.add(Change.newBuilder().setJob(now));
-    }
+    if (jobs.containsKey(job)) return;
+    tell(job, view.job(job));
+    steps.add(() -> end(job));
   }
 
   private void asksOf(J job) {
     JobAsks before = asks.get(job);
     JobAsks now = view.asks(job);
-    if (now == null && before != null) {
-      now = before.toBuilder().clearAsks().build();
-    }
+    if (now == null && before != null) now = before.toBuilder().clearAsks().build();
     boolean nothing = now == null || before == null && now.getAsksCount() == 0;
-    if (nothing || now.equals(before) || !jobs.containsKey(job)) {
-      return;
-    }
+    if (nothing || now.equals(before) || !jobs.containsKey(job)) return;
     asks.put(job, now);
     askedAtNs.put(now.getJobId(), System.nanoTime());
     out.add(Change.newBuilder().setAsks(now));
@@ -195,12 +144,16 @@ final class Mirror<S, J> {
 
   private void end(J job) {
     JobEnded ended = jobs.containsKey(job) ? view.ended(job) : null;
-    if (ended != null) {
-      jobs.remove(job);
-      asks.remove(job);
-      inactive.remove(job);
-      askedAtNs.remove(ended.getJobId());
-      out.add(Change.newBuilder().setJobEnded(ended));
-    }
+    if (ended == null) return;
+    jobs.remove(job);
+    asks.remove(job);
+    inactive.remove(job);
+    askedAtNs.remove(ended.getJobId());
+    out.add(Change.newBuilder().setJobEnded(ended));
+  }
+
+  private static <T> void keep(Set<T> set, T one, boolean member) {
+    if (member) set.add(one);
+    else set.remove(one);
   }
 }

@@ -1,21 +1,17 @@
 package io.github.yarn_gpu_sched.shim;
 
-import io.github.yarn_gpu_sched.protocol.v1.ConnectRequest;
-import io.github.yarn_gpu_sched.protocol.v1.ConnectResponse;
+import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.grpc.Status;
-import io.grpc.stub.ClientCallStreamObserver;
-import io.grpc.stub.ClientResponseObserver;
-import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.TimeUnit;
+import io.grpc.stub.*;
+import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** One stream of the link. gRPC's threads only note what happened and wake the shim's thread, which does all else. */
 final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResponse> {
-  /** Bytes of messages taken in and not yet worked off; one more and the stream ends, to begin again with a snapshot. */
+  /** Bytes taken in and not yet worked off; with more the stream ends, and all begins again with a snapshot. */
   static final int INBOUND_BYTES_MAX = 16 << 20;
-  static final long SILENCE_NS_MAX = TimeUnit.SECONDS.toNanos(3);
+  private static final long SILENCE_NS_MAX = TimeUnit.SECONDS.toNanos(3);
   private static final int REASON_CHARS_MAX = 300;
-
   private final ConcurrentLinkedQueue<ConnectResponse> inbound = new ConcurrentLinkedQueue<>();
   private final AtomicInteger inboundBytes = new AtomicInteger();
   private final Counters counters;
@@ -30,52 +26,42 @@ final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResp
     this.wake = wake;
   }
 
-  @Override
-  public void beforeStart(ClientCallStreamObserver<ConnectRequest> started) {
+  @Override public void beforeStart(ClientCallStreamObserver<ConnectRequest> started) {
     started.setOnReadyHandler(wake);
     call = started;
   }
 
-  @Override
-  public void onNext(ConnectResponse response) {
+  @Override public void onNext(ConnectResponse response) {
     heardAtNs = System.nanoTime();
-    if (response.hasHeartbeat()) {
-      return;
-    }
-    if (inboundBytes.addAndGet(response.getSerializedSize()) > INBOUND_BYTES_MAX) {
-      counters.dropped.increment();
-      ended = "the service sent more decisions than can be worked off";
-    } else {
+    if (response.hasHeartbeat()) return;
+    if (inboundBytes.addAndGet(response.getSerializedSize()) <= INBOUND_BYTES_MAX) {
       inbound.add(response);
+    } else {
+      counters.add(Counters.Of.DROPPED, 1);
+      ended = "the service sent more decisions than can be worked off";
     }
     wake.run();
   }
 
-  @Override
-  public void onError(Throwable error) {
+  @Override public void onError(Throwable error) {
     Status status = Status.fromThrowable(error);
-    String reason = status.getCode() + ": " + status.getDescription();
-    ended = reason.substring(0, Math.min(REASON_CHARS_MAX, reason.length())).replaceAll("\\p{Cntrl}", " ");
+    String reason = (status.getCode() + ": " + status.getDescription()).replaceAll("\\p{Cntrl}", " ");
+    ended = reason.substring(0, Math.min(REASON_CHARS_MAX, reason.length()));
     wake.run();
   }
 
-  @Override
-  public void onCompleted() {
+  @Override public void onCompleted() {
     ended = "the service ended the stream";
     wake.run();
   }
 
   /** Why the stream is of no use any more; null while it is. */
   String over(long nowNs) {
-    if (ended == null && nowNs - heardAtNs > SILENCE_NS_MAX) {
-      ended = "the service has been silent for 3 s";
-    }
+    if (ended == null && nowNs - heardAtNs > SILENCE_NS_MAX) ended = "the service has been silent for 3 s";
     return ended;
   }
 
-  boolean writable() {
-    return ended == null && call.isReady();
-  }
+  boolean writable() { return ended == null && call.isReady(); }
 
   /** Returns the bytes sent. */
   int send(ConnectRequest.Builder request) {
@@ -87,17 +73,11 @@ final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResp
   /** The next message of the service; null when there is none. */
   ConnectResponse receive() {
     ConnectResponse response = inbound.poll();
-    if (response != null) {
-      inboundBytes.addAndGet(-response.getSerializedSize());
-    }
+    if (response != null) inboundBytes.addAndGet(-response.getSerializedSize());
     return response;
   }
 
-  boolean anyReceived() {
-    return !inbound.isEmpty();
-  }
+  boolean anyReceived() { return !inbound.isEmpty(); }
 
-  void cancel(String why) {
-    call.cancel(why, null);
-  }
+  void cancel(String why) { call.cancel(why, null); }
 }

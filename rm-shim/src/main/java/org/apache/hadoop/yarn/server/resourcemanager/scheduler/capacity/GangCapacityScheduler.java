@@ -1,64 +1,50 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
-import io.github.yarn_gpu_sched.protocol.v1.Register;
 import io.github.yarn_gpu_sched.shim.*;
 import java.io.IOException;
 import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.util.VersionInfo;
 import org.apache.hadoop.yarn.api.records.*;
+import org.apache.hadoop.yarn.exceptions.YarnException;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
-import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.*;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.*;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSetUtils;
-import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.*;
 
 /**
- * CapacityScheduler whose placement on servers with GPUs is the scheduling service's. All else stays Hadoop's. What runs on
- * the resource manager's threads here marks what changed and returns; it never waits for the service and never throws.
+ * CapacityScheduler whose placement on servers with GPUs is the scheduling service's. All else stays Hadoop's. What runs on the
+ * resource manager's threads here only marks what may have changed; it never waits for the service and never throws.
  */
 public class GangCapacityScheduler extends CapacityScheduler {
-  static final Logger LOG = LoggerFactory.getLogger(GangCapacityScheduler.class);
-
   private final Counters counters = new Counters();
   private final Marks<NodeId, ApplicationId> marks = new Marks<>(counters);
   private final Departing departing = new Departing();
   private final Map<ApplicationAttemptId, Gate> gates = new ConcurrentHashMap<>();
   private final Set<ApplicationId> recovered = ConcurrentHashMap.newKeySet();
-  private final StockAsks stockAsks = new StockAsks(this);
   private final AtomicLong completions = new AtomicLong();
   private Settings settings;
   private Exchange<NodeId, ApplicationId> exchange;
 
-  @Override
-  public void serviceInit(Configuration conf) throws Exception {
-    settings = Settings.read(conf);
+  @Override public void serviceInit(Configuration conf) throws Exception {
+    settings = new Settings(conf);
     super.serviceInit(conf);
-    Settings.refuse(conf, getConfiguration());
+    Settings.refuse(conf);
+    Settings.refuse(getConfiguration());
   }
 
-  @Override
-  public void serviceStart() throws Exception {
+  @Override public void serviceStart() throws Exception {
     super.serviceStart();
     QuietLogs.install();
     counters.register();
-    ResourceManagerView view = new ResourceManagerView(this, departing, recovered, counters);
-    exchange = new Exchange<>(settings, this::register, view, new GangCommit(this, view, departing, counters), marks, counters);
-    exchange.start();
+    exchange = new Exchange<>(settings, new ResourceManagerView(this, departing, counters), marks, counters);
   }
 
-  @Override
-  public void serviceStop() throws Exception {
+  @Override public void serviceStop() throws Exception {
     if (exchange != null) {
       exchange.stop();
       counters.unregister();
@@ -66,75 +52,59 @@ public class GangCapacityScheduler extends CapacityScheduler {
     super.serviceStop();
   }
 
-  private Register.Builder register() {
-    return Register.newBuilder().setProtocolVersion(1).setClusterId(settings.clusterId).setEpoch(rmContext.getEpoch())
-        .setStartTimeMs(ResourceManager.getClusterTimeStamp()).setAgent("ygs-rm-shim on Hadoop " + VersionInfo.getVersion());
-  }
-
-  @Override
-  public void reinitialize(Configuration conf, RMContext context) throws IOException {
+  @Override public void reinitialize(Configuration conf, RMContext context) throws IOException {
     super.reinitialize(conf, context);
     marks.queues();
     getSchedulerApplications().keySet().forEach(marks::job);
     marks.hurry();
   }
 
-  Gate gate(ApplicationAttemptId attempt) {
-    return gates.get(attempt);
+  @Override public String moveApplication(ApplicationId job, String queue) throws YarnException {
+    String moved = super.moveApplication(job, queue);
+    changed(job);
+    return moved;
   }
 
-  void lock() {
-    writeLock.lock();
-  }
+  /** Null for an attempt that is not there. */
+  Gate gate(ApplicationAttemptId attempt) { return gates.get(attempt); }
 
-  void unlock() {
-    writeLock.unlock();
-  }
+  boolean recovered(ApplicationId job) { return recovered.contains(job); }
 
-  void asksChanged(ApplicationId job) {
+  void lock() { writeLock.lock(); }
+
+  void unlock() { writeLock.unlock(); }
+
+  void changed(ApplicationId job) {
     marks.job(job);
     marks.hurry();
   }
 
-  /** Servers without GPUs stay with stock placement, which is asked only while it could place something there. */
-  @Override
-  CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
+  private void changed(NodeId server) {
+    marks.server(server);
+    marks.hurry();
+  }
+
+  /** Servers without GPUs stay with stock placement, where no ask for GPUs can land: it fits on no such server. */
+  @Override CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
     FiCaSchedulerNode node = CandidateNodeSetUtils.getSingleNode(candidates);
-    if (node == null || Words.gpus(node.getTotalResource()) > 0 || node.getReservedContainer() == null && !stockAsks.any()) {
-      return null;
-    }
+    if (node == null || Words.gpus(node.getTotalResource()) > 0) return null;
     int before = node.getNumContainers();
     CSAssignment assignment = super.allocateContainersToNode(candidates, withNodeHeartbeat);
-    if (node.getNumContainers() != before) {
-      marks.server(node.getNodeID());
-      marks.hurry();
-    }
+    if (node.getNumContainers() != before) changed(node.getNodeID());
     return assignment;
   }
 
-  @Override
-  public boolean attemptAllocationOnNode(SchedulerApplicationAttempt attempt, SchedulingRequest request, SchedulerNode node) {
+  @Override public boolean attemptAllocationOnNode(SchedulerApplicationAttempt attempt, SchedulingRequest request, SchedulerNode node) {
     return Words.gpus(node.getTotalResource()) == 0 && super.attemptAllocationOnNode(attempt, request, node);
   }
 
-  @Override
-  public void handle(SchedulerEvent event) {
-    switch (event.getType()) {
-      case NODE_ADDED:
-        if (((NodeAddedSchedulerEvent) event).getContainerReports() != null) {
-          departing.gone(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID());
-        }
-        break;
-      case APP_ATTEMPT_ADDED:
-        gates.put(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId(), new Gate());
-        break;
-      case APP_ADDED:
-        if (((AppAddedSchedulerEvent) event).getIsAppRecovering()) {
-          recovered.add(((AppAddedSchedulerEvent) event).getApplicationId());
-        }
-        break;
-      default:
-        break;
+  @Override public void handle(SchedulerEvent event) {
+    if (event instanceof NodeAddedSchedulerEvent && ((NodeAddedSchedulerEvent) event).getContainerReports() != null) {
+      departing.forget(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID());
+    } else if (event instanceof AppAttemptAddedSchedulerEvent) {
+      gates.put(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId(), new Gate());
+    } else if (event instanceof AppAddedSchedulerEvent && ((AppAddedSchedulerEvent) event).getIsAppRecovering()) {
+      recovered.add(((AppAddedSchedulerEvent) event).getApplicationId());
     }
     super.handle(event);
     mark(event);
@@ -142,132 +112,69 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   private void mark(SchedulerEvent event) {
     switch (event.getType()) {
-      case NODE_ADDED:
-        marks.server(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID());
-        break;
-      case NODE_REMOVED:
-        marks.server(((NodeRemovedSchedulerEvent) event).getRemovedRMNode().getNodeID());
-        stockAsks.allMayAsk();
-        break;
-      case NODE_RESOURCE_UPDATE:
-        marks.server(((NodeResourceUpdateSchedulerEvent) event).getRMNode().getNodeID());
-        break;
-      case NODE_LABELS_UPDATE:
-        ((NodeLabelsUpdateSchedulerEvent) event).getUpdatedNodeToLabels().keySet().forEach(marks::server);
-        break;
-      case APP_ADDED:
-        marks.job(((AppAddedSchedulerEvent) event).getApplicationId());
+      case NODE_ADDED: changed(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID()); break;
+      case NODE_REMOVED: changed(((NodeRemovedSchedulerEvent) event).getRemovedRMNode().getNodeID()); break;
+      case NODE_RESOURCE_UPDATE: changed(((NodeResourceUpdateSchedulerEvent) event).getRMNode().getNodeID()); break;
+      case NODE_LABELS_UPDATE: ((NodeLabelsUpdateSchedulerEvent) event).getUpdatedNodeToLabels().keySet().forEach(this::changed); break;
+      case APP_ADDED: changed(((AppAddedSchedulerEvent) event).getApplicationId()); break;
+      case APP_ATTEMPT_ADDED: changed(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId().getApplicationId()); break;
+      case APP_ATTEMPT_REMOVED:
+        gates.remove(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID());
+        changed(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID().getApplicationId());
         break;
       case APP_REMOVED:
         recovered.remove(((AppRemovedSchedulerEvent) event).getApplicationID());
-        marks.job(((AppRemovedSchedulerEvent) event).getApplicationID());
+        changed(((AppRemovedSchedulerEvent) event).getApplicationID());
         break;
-      case APP_ATTEMPT_ADDED:
-        marks.job(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId().getApplicationId());
-        break;
-      case APP_ATTEMPT_REMOVED:
-        ApplicationAttemptId attempt = ((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID();
-        gates.remove(attempt);
-        marks.job(attempt.getApplicationId());
-        break;
-      default:
-        return;
+      default:  // told of by the methods below
     }
-    marks.hurry();
   }
 
-  @Override
-  public String moveApplication(ApplicationId job, String queue) throws org.apache.hadoop.yarn.exceptions.YarnException {
-    String moved = super.moveApplication(job, queue);
-    marks.job(job);
-    marks.hurry();
-    return moved;
-  }
-
-  @Override
-  protected void nodeUpdate(RMNode node) {
+  @Override protected void nodeUpdate(RMNode node) {
     long before = completions.get();
     super.nodeUpdate(node);
-    NodeId id = node.getNodeID();
-    boolean departed = departing.any(id) && departing.reported(id, node.getContainersToCleanUp());
-    if (departed || completions.get() != before || node.getState() != NodeState.RUNNING) {
-      marks.server(id);
-    }
-    if (departed || completions.get() != before) {
-      marks.hurry();
-    }
+    boolean departed = departing.reported(node.getNodeID(), node.getContainersToCleanUp());
+    if (departed || completions.get() != before) changed(node.getNodeID());
+    else if (node.getState() != NodeState.RUNNING) marks.server(node.getNodeID());
   }
 
-  @Override
-  protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
-    if (node != null) {
-      departing.runs(node.getNodeID(), container);
-    }
+  @Override protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
+    departing.runs(container);
     super.containerLaunchedOnNode(container, node);
   }
 
   /** Called for each end of a container, also where Hadoop bypasses completedContainer. */
-  @Override
-  protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
-    if (event != RMContainerEventType.FINISHED && mayStillRun(container, status)) {
-      departing.add(container, container.getState() == RMContainerState.RUNNING);
-    }
+  @Override protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
+    boolean runs = container.getState() == RMContainerState.RUNNING && SchedulerUtils.LOST_CONTAINER.equals(status.getDiagnostics())
+        && rmContext.getRMNodes().containsKey(container.getNodeId());
+    boolean mayRun = container.getState() == RMContainerState.ACQUIRED && event != RMContainerEventType.FINISHED;
+    if (runs || mayRun) departing.add(container, runs);
     super.completedContainerInternal(container, status, event);
     completions.incrementAndGet();
-    marks.server(container.getNodeId());
-    marks.job(container.getApplicationAttemptId().getApplicationId());
-    marks.hurry();
+    changed(container.getNodeId());
   }
 
-  /** True for a container that is struck off its server's list at once, whether the server runs it or not. */
-  private boolean mayStillRun(RMContainer container, ContainerStatus status) {
-    return container.getState() == RMContainerState.ACQUIRED || container.getState() == RMContainerState.RUNNING
-        && SchedulerUtils.LOST_CONTAINER.equals(status.getDiagnostics()) && rmContext.getRMNodes().containsKey(container.getNodeId());
-  }
-
-  @Override
-  public void completedContainer(RMContainer container, ContainerStatus status, RMContainerEventType event) {
+  @Override public void completedContainer(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainer(container, status, event);
-    if (event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId())) {
-      completions.incrementAndGet();
-    }
-    if (container != null) {  // a killed container that nobody had pulled has brought its ask back by now
-      stockAsks.mayAsk(container.getApplicationAttemptId());
-      marks.job(container.getApplicationAttemptId().getApplicationId());
-    }
+    if (event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId())) completions.incrementAndGet();
+    if (container != null) changed(container.getApplicationAttemptId().getApplicationId());  // its ask may be back by now
   }
 
-  @Override
-  public Allocation allocate(ApplicationAttemptId id, List<ResourceRequest> asks, List<SchedulingRequest> constrained,
-      List<ContainerId> release, List<String> blacklist, List<String> unblacklist, ContainerUpdates updates) {
-    Allocation reply = allocateGated(id, asks, constrained, release, blacklist, unblacklist, updates);
-    if (!asks.isEmpty() || constrained != null && !constrained.isEmpty()) {
-      stockAsks.mayAsk(id);
-      marks.job(id.getApplicationId());
-      marks.hurry();
-    }
-    return reply;
-  }
-
-  private Allocation allocateGated(ApplicationAttemptId id, List<ResourceRequest> asks, List<SchedulingRequest> constrained,
+  @Override public Allocation allocate(ApplicationAttemptId id, List<ResourceRequest> asks, List<SchedulingRequest> constrained,
       List<ContainerId> release, List<String> blacklist, List<String> unblacklist, ContainerUpdates updates) {
     Gate gate = gates.get(id);
     FiCaSchedulerApp attempt = gate == null ? null : getApplicationAttempt(id);
-    if (attempt == null || attempt.isWaitingForAMContainer()) {  // the resource manager itself pulls a master, one container
-      return super.allocate(id, asks, constrained, release, blacklist, unblacklist, updates);
-    }
-    if (!gate.tryEnter()) {
-      gate.keepAsks(asks);
-      Allocation pulled = super.allocate(id, new ArrayList<>(), constrained, release, blacklist, unblacklist, updates);
-      counters.withheld.add(gate.keep(pulled));
-      return Gate.without(pulled);
-    }
+    boolean gated = attempt != null && !attempt.isWaitingForAMContainer();  // the resource manager pulls a master, which is no gang
+    boolean entered = gated && gate.tryEnter();
     try {
-      List<ResourceRequest> all = gate.asks(asks, container -> getRMContainer(container) != null);
-      Allocation pulled = super.allocate(id, all, constrained, release, blacklist, unblacklist, updates);
-      return gate.handOut(pulled, container -> getRMContainer(container) != null);
+      List<ResourceRequest> now = entered ? gate.asks(asks, one -> getRMContainer(one) != null) : gated ? new ArrayList<>() : asks;
+      Allocation pulled = super.allocate(id, now, constrained, release, blacklist, unblacklist, updates);
+      if (entered) return gate.handOut(pulled, one -> getRMContainer(one) != null);
+      if (gated) counters.add(Counters.Of.WITHHELD, pulled.getContainers().size());
+      return gated ? gate.keep(asks, pulled) : pulled;
     } finally {
-      gate.leave();
+      if (entered) gate.leave();
+      if (!asks.isEmpty()) changed(id.getApplicationId());
     }
   }
 }

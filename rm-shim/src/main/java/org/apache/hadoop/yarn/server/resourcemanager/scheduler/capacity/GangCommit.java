@@ -3,43 +3,38 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import static io.github.yarn_gpu_sched.protocol.v1.OutcomeCode.*;
 
 import io.github.yarn_gpu_sched.protocol.v1.*;
-import io.github.yarn_gpu_sched.shim.Committer;
 import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppEvent;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppEventType;
-import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
-import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.*;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.*;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlacementAllocator;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.server.utils.BuilderUtils;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /** Commits gangs, all of their containers or none, each under one hold of the scheduler's lock. */
-final class GangCommit implements Committer<NodeId> {
+final class GangCommit {
   private static final int ASSIGNMENTS_MAX = 16_384;
   private static final int DIAGNOSTICS_CHARS_MAX = 4096;
-
   private final GangCapacityScheduler scheduler;
   private final RMContext context;
-  private final ResourceManagerView view;
   private final Departing departing;
   private final Counters counters;
 
-  GangCommit(GangCapacityScheduler scheduler, ResourceManagerView view, Departing departing, Counters counters) {
+  GangCommit(GangCapacityScheduler scheduler, Departing departing, Counters counters) {
     this.scheduler = scheduler;
     this.context = scheduler.getRMContext();
-    this.view = view;
     this.departing = departing;
     this.counters = counters;
   }
@@ -48,67 +43,35 @@ final class GangCommit implements Committer<NodeId> {
   private static final class Refusal extends Exception {
     private final OutcomeCode code;
 
-    Refusal(OutcomeCode code, String detail) {
-      super(detail, null, false, false);
+    Refusal(OutcomeCode code, String format, Object... with) {
+      super(String.format(Locale.ROOT, format, with), null, false, false);
       this.code = code;
     }
   }
 
-  /** What an ask of the gang still wants. */
-  private static final class Wanted {
-    SchedulerRequestKey key;
-    org.apache.hadoop.yarn.api.records.Resource resource;
-    String partition;
-    int left;
-  }
-
-  /** What a server of the gang still has. */
-  private static final class Room {
-    FiCaSchedulerNode node;
-    org.apache.hadoop.yarn.api.records.Resource free;
-    Set<Integer> taken;
-  }
-
-  private static final class Seat {
-    final Wanted ask;
-    final FiCaSchedulerNode node;
-    final List<Integer> gpuIndices;
-
-    Seat(Wanted ask, FiCaSchedulerNode node, List<Integer> gpuIndices) {
-      this.ask = ask;
-      this.node = node;
-      this.gpuIndices = gpuIndices;
-    }
-  }
-
-  @Override
-  public Outcome decide(Decision decision, BiConsumer<NodeId, Container> made) {
+  Outcome decide(Decision decision, Consumer<GangContainer> made) {
     Outcome.Builder outcome = Outcome.newBuilder().setDecisionId(decision.getDecisionId());
     try {
-      if (decision.getEpoch() != context.getEpoch()) {
-        throw new Refusal(OUTCOME_CODE_STALE_EPOCH, "epoch is " + context.getEpoch() + ", not " + decision.getEpoch());
-      }
-      if (decision.hasRefuseJob()) {
-        refuse(decision.getRefuseJob());
-      } else if (decision.hasPlaceGang()) {
-        for (GangContainer one : place(decision.getPlaceGang())) {
-          outcome.addContainerIds(one.getContainerId().toString());
-          made.accept(one.getNodeId(), view.say(one, false));
-        }
-      } else {
-        throw new Refusal(OUTCOME_CODE_INVALID, "the decision names no action");
+      require(decision.getEpoch() == context.getEpoch(), OUTCOME_CODE_STALE_EPOCH, "the epoch is %d", context.getEpoch());
+      require(decision.hasPlaceGang() || decision.hasRefuseJob(), OUTCOME_CODE_INVALID, "the decision names no action");
+      if (decision.hasRefuseJob()) refuse(decision.getRefuseJob());
+      for (GangContainer one : decision.hasPlaceGang() ? place(decision.getPlaceGang()) : List.<GangContainer>of()) {
+        outcome.addContainerIds(one.getContainerId().toString());
+        made.accept(one);
       }
       return outcome.setCode(OUTCOME_CODE_COMMITTED).build();
     } catch (Refusal refusal) {
-      return outcome.clearContainerIds().setCode(refusal.code).setDetail(refusal.getMessage()).build();
+      return outcome.setCode(refusal.code).setDetail(refusal.getMessage()).build();
     }
+  }
+
+  private static void require(boolean holds, OutcomeCode otherwise, String format, Object... with) throws Refusal {
+    if (!holds) throw new Refusal(otherwise, format, with);
   }
 
   private void refuse(RefuseJob job) throws Refusal {
     ApplicationId id = applicationId(job.getJobId());
-    if (!context.getRMApps().containsKey(id)) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "job " + id + " is not known");
-    }
+    require(context.getRMApps().containsKey(id), OUTCOME_CODE_INVALID, "job %s is not known", id);
     context.getDispatcher().getEventHandler()
         .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), DIAGNOSTICS_CHARS_MAX)));
   }
@@ -117,22 +80,18 @@ final class GangCommit implements Committer<NodeId> {
     try {
       return ApplicationId.fromString(text);
     } catch (IllegalArgumentException e) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "\"" + Words.cut(text, 64) + "\" is no application id");
+      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no application id", text);
     }
   }
 
   private List<GangContainer> place(PlaceGang gang) throws Refusal {
-    if (context.isWorkPreservingRecoveryEnabled() && !context.isSchedulerReadyForAllocatingContainers()) {
-      throw new Refusal(OUTCOME_CODE_NOT_READY, "servers still report what they run after the restart");
-    }
-    if (gang.getAssignmentsCount() < 1 || gang.getAssignmentsCount() > ASSIGNMENTS_MAX) {
-      throw new Refusal(OUTCOME_CODE_INVALID, gang.getAssignmentsCount() + " assignments; 1 to " + ASSIGNMENTS_MAX + " would be right");
-    }
+    boolean ready = !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
+    require(ready, OUTCOME_CODE_NOT_READY, "after its restart the resource manager waits for what the servers run");
+    int size = gang.getAssignmentsCount();
+    require(size >= 1 && size <= ASSIGNMENTS_MAX, OUTCOME_CODE_INVALID, "%d assignments, 1 to %d would be right", size, ASSIGNMENTS_MAX);
     ApplicationAttemptId id = ApplicationAttemptId.newInstance(applicationId(gang.getJobId()), gang.getAttempt());
     Gate gate = scheduler.gate(id);
-    if (gate == null) {
-      throw new Refusal(OUTCOME_CODE_NO_ATTEMPT, "attempt " + id + " is not there");
-    }
+    require(gate != null, OUTCOME_CODE_NO_ATTEMPT, "attempt %s is not there", id);
     gate.close();
     try {
       scheduler.lock();
@@ -141,45 +100,32 @@ final class GangCommit implements Committer<NodeId> {
         return commit(id, gang, gate);
       } finally {
         scheduler.unlock();
-        counters.lockHeld.add(System.nanoTime() - sinceNs);
+        counters.lockHeld(System.nanoTime() - sinceNs);
       }
     } finally {
       gate.open();
-      scheduler.asksChanged(id.getApplicationId());
+      scheduler.changed(id.getApplicationId());
     }
   }
 
   private List<GangContainer> commit(ApplicationAttemptId id, PlaceGang gang, Gate gate) throws Refusal {
     FiCaSchedulerApp attempt = scheduler.getApplicationAttempt(id);
-    if (attempt == null || !attempt.getApplicationAttemptId().equals(id) || !ResourceManagerView.active(attempt)) {
-      throw new Refusal(OUTCOME_CODE_NO_ATTEMPT, "attempt " + id + " is ended, replaced or not active");
-    }
+    boolean current = attempt != null && attempt.getApplicationAttemptId().equals(id) && ResourceManagerView.active(attempt);
+    require(current, OUTCOME_CODE_NO_ATTEMPT, "attempt %s is ended, replaced or not active", id);
     boolean master = attempt.isWaitingForAMContainer();
-    List<Seat> seats = check(attempt, gang);
-    List<GangContainer> made = new ArrayList<>(seats.size());
-    for (Seat seat : seats) {
-      String fault = null;
-      try {
-        GangContainer one = container(attempt, seat);
-        if (scheduler.tryCommit(scheduler.getClusterResource(), request(attempt, seat, one), true)) {
-          made.add(one);
-          continue;
-        }
-      } catch (RuntimeException e) {
-        fault = e.toString();
-      }
-      Refusal why = why(attempt, seat, fault);
-      rollBack(made);
-      throw why;
+    List<GangContainer> gangContainers = check(attempt, gang);
+    for (int made = 0; made < gangContainers.size(); made++) {
+      Refusal fault = commit(attempt, gangContainers.get(made));
+      if (fault == null) continue;
+      rollBack(gangContainers.subList(0, made));
+      throw fault;
     }
-    for (GangContainer one : made) {
-      if (!master) {
-        gate.placed(one.getContainerId(), one.getAllocatedSchedulerKey());
-      }
+    for (GangContainer one : gangContainers) {
+      if (!master) gate.placed(one);
       one.becomeWhole();
     }
-    counters.containersCommitted.add(made.size());
-    return made;
+    counters.add(Counters.Of.CONTAINERS_COMMITTED, gangContainers.size());
+    return gangContainers;
   }
 
   private void rollBack(List<GangContainer> made) {
@@ -188,141 +134,105 @@ final class GangCommit implements Committer<NodeId> {
       scheduler.completedContainer(one, SchedulerUtils.createAbnormalContainerStatus(one.getContainerId(),
           "Taken back: the gang could not be committed as a whole"), RMContainerEventType.KILL);
     }
-    counters.containersRolledBack.add(made.size());
+    counters.add(Counters.Of.CONTAINERS_ROLLED_BACK, made.size());
   }
 
-  /** All that the resource manager's own acceptance leaves out, and all that would make it refuse later. */
-  private List<Seat> check(FiCaSchedulerApp attempt, PlaceGang gang) throws Refusal {
-    Map<RequestKey, Wanted> asks = new HashMap<>();
-    Map<String, Room> rooms = new HashMap<>();
-    List<Seat> seats = new ArrayList<>(gang.getAssignmentsCount());
+  /** All that the resource manager's own acceptance leaves out, and all that would make it refuse half-way. */
+  private List<GangContainer> check(FiCaSchedulerApp attempt, PlaceGang gang) throws Refusal {
+    Map<RequestKey, Integer> answered = new HashMap<>();
+    Map<FiCaSchedulerNode, Resource> free = new HashMap<>();
+    Map<FiCaSchedulerNode, Set<Integer>> taken = new HashMap<>();
+    List<GangContainer> containers = new ArrayList<>(gang.getAssignmentsCount());
     for (Assignment each : gang.getAssignmentsList()) {
-      Wanted ask = asks.get(each.getKey());
-      if (ask == null) {
-        asks.put(each.getKey(), ask = wanted(attempt, each.getKey()));
-      }
-      if (--ask.left < 0) {
-        throw new Refusal(OUTCOME_CODE_NO_ASK, "fewer containers are asked for at " + ask.key);
-      }
-      if (!Words.same(each.getResource(), ask.resource)) {
-        throw new Refusal(OUTCOME_CODE_NO_ASK, "the ask at " + ask.key + " is for " + ask.resource);
-      }
-      Room room = rooms.get(each.getServerId());
-      if (room == null) {
-        rooms.put(each.getServerId(), room = room(attempt, each.getServerId()));
-      }
-      fit(each, ask, room);
-      seats.add(new Seat(ask, room.node, each.getGpuIndicesList()));
+      SchedulerRequestKey key = Words.key(each.getKey());
+      AppPlacementAllocator<FiCaSchedulerNode> allocator = attempt.getAppSchedulingInfo().getAppPlacementAllocator(key);
+      boolean asked = allocator != null && allocator.getSchedulingRequest() == null;
+      require(asked, OUTCOME_CODE_NO_ASK, "nothing is asked for at %s", key);
+      PendingAsk ask = allocator.getPendingAsk(ResourceRequest.ANY);
+      boolean pending = answered.merge(each.getKey(), 1, Integer::sum) <= ask.getCount();
+      require(pending, OUTCOME_CODE_NO_ASK, "%d containers are asked for at %s", ask.getCount(), key);
+      boolean same = Words.resource(ask.getPerAllocationResource()).equals(each.getResource());
+      require(same, OUTCOME_CODE_NO_ASK, "the ask at %s is for %s", key, ask.getPerAllocationResource());
+      FiCaSchedulerNode node = node(attempt, each.getServerId(), allocator.getPrimaryRequestedNodePartition());
+      takeGpus(each, node, taken.computeIfAbsent(node, this::gpusHeld));
+      Resource left = free.computeIfAbsent(node, n -> Resources.clone(n.getUnallocatedResource()));
+      boolean fits = Resources.fitsIn(ask.getPerAllocationResource(), left);
+      require(fits, OUTCOME_CODE_NO_FIT, "server %s has only %s left", each.getServerId(), left);
+      Resources.subtractFrom(left, ask.getPerAllocationResource());
+      containers.add(container(attempt, key, node, ask.getPerAllocationResource(), each.getGpuIndicesList()));
     }
-    return seats;
+    return containers;
   }
 
-  private static Wanted wanted(FiCaSchedulerApp attempt, RequestKey key) throws Refusal {
-    Wanted wanted = new Wanted();
-    wanted.key = Words.key(key);
-    AppPlacementAllocator<FiCaSchedulerNode> allocator = attempt.getAppSchedulingInfo().getAppPlacementAllocator(wanted.key);
-    if (allocator == null || allocator.getSchedulingRequest() != null) {
-      throw new Refusal(OUTCOME_CODE_NO_ASK, "nothing is asked for at " + wanted.key);
-    }
-    PendingAsk pending = allocator.getPendingAsk(org.apache.hadoop.yarn.api.records.ResourceRequest.ANY);
-    wanted.left = pending.getCount();
-    wanted.resource = pending.getPerAllocationResource();
-    wanted.partition = allocator.getPrimaryRequestedNodePartition();
-    return wanted;
-  }
-
-  private Room room(FiCaSchedulerApp attempt, String server) throws Refusal {
-    Room room = new Room();
+  private FiCaSchedulerNode node(FiCaSchedulerApp attempt, String server, String partition) throws Refusal {
+    FiCaSchedulerNode node;
     try {
-      room.node = scheduler.getNode(NodeId.fromString(server));
+      node = scheduler.getNode(NodeId.fromString(server));
     } catch (IllegalArgumentException e) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "\"" + Words.cut(server, 256) + "\" is no server id");
+      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no server id", server);
     }
-    if (room.node == null || room.node.getRMNode().getState() != NodeState.RUNNING) {
-      throw new Refusal(OUTCOME_CODE_SERVER_GONE, "server " + server + " is gone or takes no containers");
-    }
-    if (SchedulerAppUtils.isPlaceBlacklisted(attempt, room.node, GangCapacityScheduler.LOG)) {
-      throw new Refusal(OUTCOME_CODE_BLACKLISTED, "the application blacklisted server " + server + " or its rack");
-    }
-    if (room.node.getReservedContainer() != null) {
-      throw new Refusal(OUTCOME_CODE_NO_FIT, "server " + server + " is reserved by stock placement");
-    }
-    room.free = Resources.clone(room.node.getUnallocatedResource());
-    room.taken = new HashSet<>();
-    for (RMContainer one : room.node.getCopiedListOfRunningContainers()) {
-      room.taken.addAll(Words.gpuIndices(one));
-    }
-    departing.on(room.node.getNodeID()).forEach(one -> room.taken.addAll(Words.gpuIndices(one)));
-    return room;
+    boolean running = node != null && node.getRMNode().getState() == NodeState.RUNNING;
+    require(running, OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", server);
+    boolean labelled = node.getPartition().equals(partition == null ? "" : partition);
+    require(labelled, OUTCOME_CODE_LABEL, "server %s has label \"%s\", asked for is \"%s\"", server, node.getPartition(), partition);
+    boolean blacklisted = attempt.isPlaceBlacklisted(node.getNodeName()) || attempt.isPlaceBlacklisted(node.getRackName());
+    require(!blacklisted, OUTCOME_CODE_BLACKLISTED, "the application blacklisted server %s or its rack", server);
+    require(node.getReservedContainer() == null, OUTCOME_CODE_NO_FIT, "server %s is reserved by stock placement", server);
+    return node;
   }
 
-  private static void fit(Assignment each, Wanted ask, Room room) throws Refusal {
-    if (!room.node.getPartition().equals(ask.partition == null ? "" : ask.partition)) {
-      throw new Refusal(OUTCOME_CODE_LABEL, "server " + each.getServerId() + " has label \"" + room.node.getPartition()
-          + "\", the ask wants \"" + ask.partition + "\"");
-    }
-    int gpus = each.getResource().getGpus();
-    if (each.getGpuIndicesCount() != gpus) {
-      throw new Refusal(OUTCOME_CODE_INVALID, each.getGpuIndicesCount() + " GPU indices for " + gpus + " GPUs");
-    }
-    int last = -1;
-    for (int index : each.getGpuIndicesList()) {
-      if (index <= last || index >= Words.gpus(room.node.getTotalResource())) {
-        throw new Refusal(OUTCOME_CODE_INVALID, "GPU indices " + each.getGpuIndicesList() + " on server " + each.getServerId()
-            + " do not ascend or are not there");
-      }
-      last = index;
-      if (!room.taken.add(index)) {
-        throw new Refusal(OUTCOME_CODE_NO_FIT, "GPU " + index + " of server " + each.getServerId() + " is held");
-      }
-    }
-    if (!Resources.fitsIn(ask.resource, room.free)) {
-      throw new Refusal(OUTCOME_CODE_NO_FIT, "server " + each.getServerId() + " has " + room.free + " left");
-    }
-    Resources.subtractFrom(room.free, ask.resource);
+  private Set<Integer> gpusHeld(FiCaSchedulerNode node) {
+    Set<Integer> held = new HashSet<>();
+    node.getCopiedListOfRunningContainers().forEach(one -> held.addAll(Words.gpuIndices(one)));
+    departing.on(node.getNodeID()).forEach(one -> held.addAll(Words.gpuIndices(one)));
+    return held;
   }
 
-  private GangContainer container(FiCaSchedulerApp attempt, Seat seat) {
-    SchedulerRequestKey key = seat.ask.key;
-    GangContainer one = new GangContainer(BuilderUtils.newContainer(null, seat.node.getNodeID(),
-        seat.node.getRMNode().getHttpAddress(), seat.ask.resource, key.getPriority(), null, key.getAllocationRequestId()),
-        key, attempt.getApplicationAttemptId(), attempt.getUser(), context, seat.ask.partition);
-    one.setQueueName(attempt.getCSLeafQueue().getQueuePath());
-    if (!seat.gpuIndices.isEmpty()) {
-      one.setAllocationTags(Words.tags(seat.gpuIndices));
-    }
-    attempt.incUnconfirmedRes(seat.ask.resource);
+  private static void takeGpus(Assignment each, FiCaSchedulerNode node, Set<Integer> taken) throws Refusal {
+    List<Integer> indices = each.getGpuIndicesList();
+    boolean valid = indices.size() == each.getResource().getGpus() && indices.equals(new ArrayList<>(new TreeSet<>(indices)))
+        && (indices.isEmpty() || indices.get(0) >= 0 && indices.get(indices.size() - 1) < Words.gpus(node.getTotalResource()));
+    require(valid, OUTCOME_CODE_INVALID, "GPU indices %s don't ascend, or are not as many as %d GPUs of server %s", indices,
+        each.getResource().getGpus(), each.getServerId());
+    for (int index : indices) require(taken.add(index), OUTCOME_CODE_NO_FIT, "GPU %d of server %s is held", index, each.getServerId());
+  }
+
+  private GangContainer container(FiCaSchedulerApp attempt, SchedulerRequestKey key, FiCaSchedulerNode node,
+      Resource resource, List<Integer> gpuIndices) {
+    GangContainer one = new GangContainer(BuilderUtils.newContainer(null, node.getNodeID(), node.getRMNode().getHttpAddress(), resource,
+        key.getPriority(), null, key.getAllocationRequestId()), key, attempt, node, context);
+    if (!gpuIndices.isEmpty()) one.setAllocationTags(Words.tags(gpuIndices));
     return one;
   }
 
-  private ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request(FiCaSchedulerApp attempt, Seat seat, RMContainer one) {
-    AppSchedulingInfo asks = attempt.getAppSchedulingInfo();
-    NodeType type = asks.checkAllocation(NodeType.NODE_LOCAL, seat.node, seat.ask.key) ? NodeType.NODE_LOCAL
-        : asks.checkAllocation(NodeType.RACK_LOCAL, seat.node, seat.ask.key) ? NodeType.RACK_LOCAL : NodeType.OFF_SWITCH;
-    SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> container =
-        new SchedulerContainer<>(attempt, seat.node, one, seat.node.getPartition(), true);
-    return new ResourceCommitRequest<>(Collections.singletonList(new ContainerAllocationProposal<>(container, null, null, type, type,
-        SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY, seat.ask.resource)), null, null);
+  /** Null when it is committed. */
+  private Refusal commit(FiCaSchedulerApp attempt, GangContainer one) {
+    ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = request(attempt, one);
+    attempt.incUnconfirmedRes(one.getContainer().getResource());
+    try {
+      if (scheduler.tryCommit(scheduler.getClusterResource(), request, true)) return null;
+    } catch (RuntimeException e) {
+      return new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s failed: %s", one.getNodeId(), e);
+    }
+    if (attempt.getOutstandingAsksCount(one.getAllocatedSchedulerKey()) <= 0) {
+      return new Refusal(OUTCOME_CODE_NO_ASK, "the ask at %s was withdrawn", one.getAllocatedSchedulerKey());
+    }
+    if (one.node.getRMNode().getState() != NodeState.RUNNING) {
+      return new Refusal(OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", one.getNodeId());
+    }
+    AbstractLeafQueue queue = attempt.getCSLeafQueue();
+    return queue.accept(scheduler.getClusterResource(), request)
+        ? new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s was refused", one.getNodeId())
+        : new Refusal(OUTCOME_CODE_QUEUE_LIMIT, "queue %s, or its limit for user %s, is full", queue.getQueuePath(), attempt.getUser());
   }
 
-  /** Finds out why a single commit failed, as long as what was made before it is still there. */
-  private Refusal why(FiCaSchedulerApp attempt, Seat seat, String fault) {
-    String server = seat.node.getNodeID().toString();
-    if (fault != null) {
-      return new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server " + server + " failed: " + fault);
-    }
-    if (attempt.getOutstandingAsksCount(seat.ask.key) <= 0) {
-      return new Refusal(OUTCOME_CODE_NO_ASK, "the ask at " + seat.ask.key + " was withdrawn");
-    }
-    if (seat.node.getRMNode().getState() != NodeState.RUNNING) {
-      return new Refusal(OUTCOME_CODE_SERVER_GONE, "server " + server + " is gone or takes no containers");
-    }
-    GangContainer again = container(attempt, seat);
-    attempt.decUnconfirmedRes(seat.ask.resource);
-    if (!attempt.getCSLeafQueue().accept(scheduler.getClusterResource(), request(attempt, seat, again))) {
-      return new Refusal(OUTCOME_CODE_QUEUE_LIMIT, "queue " + attempt.getCSLeafQueue().getQueuePath() + " or a limit of user "
-          + attempt.getUser() + " forbids it");
-    }
-    return new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server " + server + " was refused");
+  private static ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request(FiCaSchedulerApp attempt, GangContainer one) {
+    AppSchedulingInfo asks = attempt.getAppSchedulingInfo();
+    SchedulerRequestKey key = one.getAllocatedSchedulerKey();
+    NodeType type = asks.checkAllocation(NodeType.NODE_LOCAL, one.node, key) ? NodeType.NODE_LOCAL
+        : asks.checkAllocation(NodeType.RACK_LOCAL, one.node, key) ? NodeType.RACK_LOCAL : NodeType.OFF_SWITCH;
+    return new ResourceCommitRequest<>(List.of(new ContainerAllocationProposal<>(
+        new SchedulerContainer<>(attempt, one.node, one, one.node.getPartition(), true), null, null, type, type,
+        SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY, one.getContainer().getResource())), null, null);
   }
 }

@@ -1,25 +1,16 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.HashMap;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
+import java.util.*;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Predicate;
-import org.apache.hadoop.yarn.api.records.Container;
-import org.apache.hadoop.yarn.api.records.ContainerId;
-import org.apache.hadoop.yarn.api.records.NMToken;
-import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Lets an attempt's application master see a gang in one reply or not yet. A commit closes the gate before it takes any
- * other lock; allocate only tries it and never waits: while it is closed, what was pulled is kept back until the next reply,
- * and new asks wait until then too, so that no ask is counted both before and after the containers that answer it.
- * What is kept back is bounded by what the attempt asked for, and goes with the attempt.
+ * Lets an attempt's application master see a gang in one reply or not yet. A commit closes the gate before it takes any other
+ * lock; allocate only tries it and never waits: while it is closed, what is pulled is kept back until the next reply, and asks
+ * wait as well, so that none is counted beside the containers that answer it. Bounded by what the attempt asked for.
  */
 final class Gate {
   private final ReentrantLock lock = new ReentrantLock();
@@ -41,39 +32,31 @@ final class Gate {
   }
 
   /** For allocate. A waiting commit goes first, or a master that polls without pause could keep it out. */
-  boolean tryEnter() {
-    return !wanted && lock.tryLock();
+  boolean tryEnter() { return !wanted && lock.tryLock(); }
+
+  void leave() { lock.unlock(); }
+
+  /** A whole gang's container waits to be seen. */
+  synchronized void placed(GangContainer container) {
+    unseen.put(container.getContainerId(), container.getAllocatedSchedulerKey());
   }
 
-  void leave() {
-    lock.unlock();
+  /** The reply while closed: all but containers and their tokens. */
+  synchronized Allocation keep(List<ResourceRequest> asks, Allocation pulled) {
+    for (ResourceRequest ask : asks) lateAsks.put(SchedulerRequestKey.create(ask) + ask.getResourceName(), ask);
+    containers.addAll(pulled.getContainers());
+    if (pulled.getNMTokens() != null) tokens.addAll(pulled.getNMTokens());
+    return with(pulled, Collections.emptyList(), Collections.emptyList());
   }
 
-  /** A whole gang's container waits to be seen. Called while closed. */
-  synchronized void placed(ContainerId container, SchedulerRequestKey key) {
-    unseen.put(container, key);
-  }
-
-  /** Asks that came while the gate was closed, oldest first; those of the same key and place replace each other. */
-  synchronized void keepAsks(List<ResourceRequest> asks) {
-    for (ResourceRequest ask : asks) {
-      String place = SchedulerRequestKey.create(ask) + " " + ask.getResourceName();
-      lateAsks.remove(place);
-      lateAsks.put(place, ask);
-    }
-  }
-
-  /** What is to be asked now: late asks first. An ask is a total that counts containers which its sender has not seen. */
+  /** What is to be asked now, late asks first. An ask is a total that still counts containers which its sender has not seen. */
   synchronized List<ResourceRequest> asks(List<ResourceRequest> asks, Predicate<ContainerId> live) {
-    if (lateAsks.isEmpty() && (unseen.isEmpty() || asks.isEmpty())) {
-      return asks;
-    }
-    keepAsks(asks);
     List<ResourceRequest> all = new ArrayList<>(lateAsks.values());
+    all.addAll(asks);
     lateAsks.clear();
     unseen.keySet().removeIf(live.negate());
     for (ResourceRequest ask : all) {
-      int answered = Collections.frequency(unseen.values(), SchedulerRequestKey.create(ask));
+      int answered = unseen.isEmpty() ? 0 : Collections.frequency(unseen.values(), SchedulerRequestKey.create(ask));
       if (answered > 0 && ResourceRequest.isAnyLocation(ask.getResourceName())) {
         ask.setNumContainers(Math.max(0, ask.getNumContainers() - answered));
       }
@@ -81,31 +64,12 @@ final class Gate {
     return all;
   }
 
-  /** Keeps back what was pulled while the gate was closed; returns how many containers. */
-  synchronized int keep(Allocation pulled) {
-    containers.addAll(pulled.getContainers());
-    if (pulled.getNMTokens() != null) {
-      tokens.addAll(pulled.getNMTokens());
-    }
-    return pulled.getContainers().size();
-  }
-
-  /** The reply while closed: all but containers and their tokens. */
-  static Allocation without(Allocation pulled) {
-    return with(pulled, Collections.emptyList(), Collections.emptyList());
-  }
-
-  /** The reply while open: what was kept back, less what has ended since, then what was pulled now. */
+  /** The reply while open: what was kept back, less what has ended since, and what is pulled now. */
   synchronized Allocation handOut(Allocation pulled, Predicate<ContainerId> live) {
     unseen.clear();
-    if (containers.isEmpty() && tokens.isEmpty()) {
-      return pulled;
-    }
+    if (containers.isEmpty() && tokens.isEmpty()) return pulled;
     containers.removeIf(container -> !live.test(container.getId()));
-    containers.addAll(pulled.getContainers());
-    if (pulled.getNMTokens() != null) {
-      tokens.addAll(pulled.getNMTokens());
-    }
+    keep(Collections.emptyList(), pulled);
     Allocation all = with(pulled, new ArrayList<>(containers), new ArrayList<>(tokens));
     containers.clear();
     tokens.clear();

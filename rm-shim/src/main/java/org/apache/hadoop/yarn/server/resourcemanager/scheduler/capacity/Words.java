@@ -2,16 +2,12 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.github.yarn_gpu_sched.protocol.v1.RequestKey;
 import io.github.yarn_gpu_sched.protocol.v1.Resource;
-import java.util.Collection;
-import java.util.Collections;
-import java.util.List;
-import java.util.Set;
-import java.util.TreeSet;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import org.apache.hadoop.yarn.api.records.Priority;
-import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import java.util.*;
+import java.util.regex.*;
+import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 
@@ -21,7 +17,12 @@ final class Words {
   private static final Pattern ABSOLUTE_GPUS =
       Pattern.compile("yarn\\.io/gpu\\s*=\\s*(\\d{1,9})\\s*(?=[,\\]])", Pattern.CASE_INSENSITIVE);
 
-  private Words() {
+  private Words() { }
+
+  /** The job's current attempt; null without one. */
+  static FiCaSchedulerApp attempt(CapacityScheduler scheduler, ApplicationId job) {
+    SchedulerApplication<FiCaSchedulerApp> known = scheduler.getSchedulerApplications().get(job);
+    return known == null ? null : known.getCurrentAppAttempt();
   }
 
   /** Whole GPUs; 0 where the cluster does not know the type. */
@@ -30,19 +31,13 @@ final class Words {
     return index == null ? 0 : (int) Math.max(0, resource.getResourceInformation(index).getValue());
   }
 
-  static Resource resource(org.apache.hadoop.yarn.api.records.Resource resource) {
-    return Resource.newBuilder().setMemoryMb(Math.max(0, resource.getMemorySize()))
-        .setVcores(Math.max(0, resource.getVirtualCores())).setGpus(gpus(resource)).build();
-  }
-
-  static boolean same(Resource said, org.apache.hadoop.yarn.api.records.Resource held) {
-    return said.getMemoryMb() == held.getMemorySize() && said.getVcores() == held.getVirtualCores()
-        && said.getGpus() == gpus(held);
+  static Resource resource(org.apache.hadoop.yarn.api.records.Resource held) {
+    return Resource.newBuilder().setMemoryMb(Math.max(0, held.getMemorySize())).setVcores(Math.max(0, held.getVirtualCores()))
+        .setGpus(gpus(held)).build();
   }
 
   static RequestKey key(SchedulerRequestKey key) {
-    return RequestKey.newBuilder().setPriority(key.getPriority().getPriority())
-        .setAllocationRequestId(key.getAllocationRequestId()).build();
+    return RequestKey.newBuilder().setPriority(key.getPriority().getPriority()).setAllocationRequestId(key.getAllocationRequestId()).build();
   }
 
   static SchedulerRequestKey key(RequestKey key) {
@@ -57,19 +52,14 @@ final class Words {
   }
 
   /** GPU indices, ascending, from a container's allocation tags; empty unless they are as many as its GPUs. */
-  static Collection<Integer> gpuIndices(RMContainer container) {
-    int gpus = gpus(container.getContainer().getResource());
-    if (gpus == 0 || container.getAllocationTags() == null) {
-      return Collections.emptySet();
-    }
+  static Set<Integer> gpuIndices(RMContainer container) {
     Set<Integer> indices = new TreeSet<>();
-    for (String tag : container.getAllocationTags()) {
+    int gpus = gpus(container.getContainer().getResource());
+    for (String tag : gpus == 0 || container.getAllocationTags() == null ? Set.<String>of() : container.getAllocationTags()) {
       Matcher index = TAG.matcher(tag);
-      if (index.matches()) {
-        indices.add(Integer.valueOf(index.group(1)));
-      }
+      if (index.matches()) indices.add(Integer.valueOf(index.group(1)));
     }
-    return indices.size() == gpus ? indices : Collections.emptySet();
+    return indices.size() == gpus ? indices : Set.of();
   }
 
   /** GPUs that a queue's capacity names as an absolute number; null where it names none. */
@@ -79,6 +69,6 @@ final class Words {
   }
 
   static String cut(String text, int chars) {
-    return text == null ? "" : text.length() <= chars ? text : text.substring(0, chars);
+    return text == null ? "" : text.substring(0, Math.min(chars, text.length()));
   }
 }
