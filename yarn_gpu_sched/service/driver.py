@@ -58,6 +58,7 @@ class Driver:
         self._queue: deque[_Work] = deque()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
+        self._idle.set()
         self._timer: Timer | None = None
         self._closed = False
 
@@ -141,7 +142,10 @@ class Driver:
             while self._queue:
                 await self._do(self._queue.popleft())
             self._plan_pass()
-            self._idle.set()
+            if not self._queue:
+                self._idle.set()
+            # A pass that is due at once comes after what the event loop has waiting.
+            await asyncio.sleep(0)
 
     async def settle(self) -> None:
         """Wait until nothing waits to be applied."""
@@ -204,7 +208,11 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         when_s = self.engine.next_wake_s()
-        if when_s is not None:
+        if when_s is None:
+            return
+        if when_s <= self._tick():
+            self._wake_up()
+        else:
             self._timer = self._clock.call_at(when_s, self._wake_up)
 
     def _wake_up(self) -> None:

@@ -20,7 +20,7 @@ from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.handlers import Context, readable
 from yarn_gpu_sched.service.pulse import DEAD_AFTER_S, Pulse
-from yarn_gpu_sched.service.refusal import Refusal, end_call
+from yarn_gpu_sched.service.refusal import Refusal
 from yarn_gpu_sched.service.session import Session, SessionLimits
 
 _log = structlog.get_logger(__name__)
@@ -105,7 +105,7 @@ class _Stream:
             for task in tasks:
                 task.cancel()
         if refusal is not None:
-            await end_call(self._context, refusal)
+            raise refusal
 
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled():

@@ -1,5 +1,6 @@
 """How a call ends when it cannot be served: a status, a sentence, and details for programs."""
 
+import contextlib
 from typing import Any
 
 import grpc
@@ -57,6 +58,10 @@ def _packed(detail: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest) 
 
 
 async def end_call(context: aio.ServicerContext[Any, Any], refusal: Refusal) -> None:
-    """End a call; raises `grpc.aio.AbortError`, which gRPC expects to see."""
+    """End a call; raises `grpc.aio.AbortError`, which gRPC expects to see.
+
+    A caller that reads nothing may be gone before it could be told.
+    """
     status = rpc_status.to_status(refusal.status())
-    await context.abort(status.code, status.details, status.trailing_metadata)
+    with contextlib.suppress(aio.InternalError):
+        await context.abort(status.code, status.details, status.trailing_metadata)

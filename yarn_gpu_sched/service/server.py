@@ -75,7 +75,7 @@ class Service:
         self.port = 0
         self._files = BindingFiles(Path(settings.binding_dir)) if settings.binding_dir else None
         self.bindings = Bindings(self._files, self.clock, self.metrics) if self._files else None
-        self.recording = _recording(settings, self.metrics, self.engine)
+        self.recording = _recording(settings, self.engine, self.clock, self.metrics)
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
         outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
@@ -167,11 +167,18 @@ class Service:
 
 
 def _engine_settings(settings: Settings) -> EngineSettings:
-    names = EngineSettings.__struct_fields__
-    return EngineSettings(**{name: getattr(settings, name) for name in names if name in Settings.model_fields})
+    return EngineSettings(
+        am_share=settings.am_share,
+        cpu_share=settings.cpu_share,
+        backoff_min_s=settings.backoff_min_s,
+        backoff_max_s=settings.backoff_max_s,
+        ended_jobs_max=settings.ended_jobs_max,
+        place_on_cpu_servers=settings.cpu_servers == "service",
+        policy=settings.policy,
+    )
 
 
-def _recording(settings: Settings, metrics: Metrics, engine: Engine) -> Recording | None:
+def _recording(settings: Settings, engine: Engine, clock: Clock, metrics: Metrics) -> Recording | None:
     if not settings.recorder_dir:
         return None
 
@@ -184,6 +191,6 @@ def _recording(settings: Settings, metrics: Metrics, engine: Engine) -> Recordin
         )
 
     try:
-        return Recording(make, metrics)
+        return Recording(make, clock, metrics)
     except OSError as error:
-        raise CannotStart(f"recorder_dir: {settings.recorder_dir}: {error}") from error
+        raise CannotStart(f"recorder_dir: {settings.recorder_dir} cannot be used: {error}") from error

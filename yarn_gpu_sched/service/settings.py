@@ -111,6 +111,11 @@ class Settings(BaseSettings):
     )
     backoff_max_s: float = _setting(30.0, "Most seconds between two such tries.", "0.01 to 3600", ge=0.01, le=3600)
     ended_jobs_max: int = _setting(10_000, "Ended jobs that are still shown.", "0 to 1000000", ge=0, le=1_000_000)
+    cpu_servers: Literal["stock", "service"] = _setting(
+        "stock",
+        "Who places containers on servers without GPUs: stock YARN, or the service (as ygs.cpu-servers of the shim).",
+        "stock or service",
+    )
     policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
 
     @pydantic.model_validator(mode="after")
