@@ -75,6 +75,7 @@ def _settings(_context: click.Context, _parameter: click.Parameter, pairs: tuple
 @click.option("--vcores", type=int, default=32, show_default=True, help="Simulated vcores of a server.")
 @click.option("--binding-dir", type=click.Path(path_type=Path), help="Where the service writes which GPUs are whose.")
 @click.option("--stock", is_flag=True, help="Stock CapacityScheduler instead of the shim: no service is needed.")
+@click.option("--hdfs/--no-hdfs", default=True, help="HDFS, or a folder as file system: up in half the time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A Hadoop setting.")
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C and take the cluster down then.")
 @service_option
@@ -89,6 +90,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     vcores: int,
     binding_dir: Path | None,
     stock: bool,
+    hdfs: bool,
     settings: dict[str, str],
     foreground: bool,
     service: str | None,
@@ -105,6 +107,7 @@ def up(  # noqa: PLR0913 - one parameter an option
             service_address=target(service),
             binding_dir=binding_dir.absolute() if binding_dir else None,
             settings=settings,
+            hdfs=hdfs,
             scheduler_class=STOCK_SCHEDULER if stock else GANG_SCHEDULER,
         )
         made = EmbeddedCluster(folder or default_folder(), spec)

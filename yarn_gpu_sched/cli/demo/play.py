@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,8 +80,9 @@ class Play:
                 time.sleep(_POLL_S)
 
     def _counts(self) -> str:
-        states = [f"{s.story.key}: {s.app.get('state', 'submitting').lower()}" for s in self.submissions.values()]
-        return ", ".join(states)
+        states = Counter(str(s.app.get("state", "submitting")).lower() for s in self.submissions.values())
+        workers = sum(submission.started for submission in self.submissions.values())
+        return ", ".join([*(f"{count} {state}" for state, count in states.items()), f"{workers} containers started"])
 
     def _check_alive(self) -> None:
         for submission in self.submissions.values():
