@@ -186,4 +186,4 @@ def place(
     """Return a decision of the first session and epoch 1."""
     gang = decision_pb2.PlaceGang(job_id=job_id, attempt=1, assignments=assignments)
     fields: dict[str, object] = {"session_id": SESSION_ID, "epoch": 1, **more}
-    return decision_pb2.Decision(decision_id=decision_id, place_gang=gang, **fields)  # type: ignore[arg-type]
+    return decision_pb2.Decision(decision_id=decision_id, place_gang=gang, **fields)  # type: ignore[arg-type]  # fields come from the caller, by name

@@ -59,7 +59,7 @@ def client(target: str) -> Iterator[Client]:
 def test_pages_follow_each_other_and_are_fetched_only_when_read(jobs: ScriptedJobs, client: Client) -> None:
     jobs.pages = {
         "": jobs_pb2.ListJobsResponse(jobs=[view("a"), view("b")], next_page_token="p2"),  # noqa: S106 - names a page
-        "p2": jobs_pb2.ListJobsResponse(jobs=[view("c")], next_page_token="p3"),  # noqa: S106 - as above
+        "p2": jobs_pb2.ListJobsResponse(jobs=[view("c")], next_page_token="p3"),  # noqa: S106 - names a page
         "p3": jobs_pb2.ListJobsResponse(jobs=[view("d")]),
     }
     listing = client.jobs()

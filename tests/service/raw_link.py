@@ -17,14 +17,14 @@ CHUNK_CHANGES = 1_000
 class Ended(Exception):  # noqa: N818 - how a call ended, good or bad
     """How a call ended: code, sentence and the details for programs."""
 
-    def __init__(self, code: grpc.StatusCode, sentence: str, metadata: Any) -> None:  # noqa: ANN401 - grpc's
+    def __init__(self, code: grpc.StatusCode, sentence: str, metadata: Any) -> None:  # noqa: ANN401 - grpc gives no type
         self.code = code
         self.sentence = sentence
         self.reason, self.fields = _details(metadata)
         super().__init__(f"{code.name}: {sentence}")
 
 
-def _details(metadata: Any) -> tuple[str, list[str]]:  # noqa: ANN401 - grpc's
+def _details(metadata: Any) -> tuple[str, list[str]]:  # noqa: ANN401 - grpc gives no type
     reason, fields = "", []
     for key, value in metadata or ():
         if key != "grpc-status-details-bin":
@@ -81,7 +81,7 @@ class RawLink:
     async def heartbeat(self) -> None:
         await self.say(link_pb2.ConnectRequest(heartbeat=link_pb2.Heartbeat()))
 
-    async def open(self, *changes: link_pb2.Change, **fields: Any) -> "RawLink":  # noqa: ANN401 - as above
+    async def open(self, *changes: link_pb2.Change, **fields: Any) -> "RawLink":  # noqa: ANN401 - any field of Register
         """Register, and send a whole snapshot."""
         await self.registered(**fields)
         for start in range(0, len(changes), CHUNK_CHANGES):

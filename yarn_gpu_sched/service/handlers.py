@@ -69,7 +69,7 @@ async def guarded(context: Context, call: Awaitable[Any]) -> Any:  # noqa: ANN40
 
 
 def _unary(method: Unary) -> Callable[[Any, Context], Awaitable[Any]]:
-    async def handle(request: Message | Unreadable, context: Context) -> Any:  # noqa: ANN401
+    async def handle(request: Message | Unreadable, context: Context) -> Any:  # noqa: ANN401 - grpc gives handlers no type
         async def answer() -> Message:
             return await method(readable(request))
 

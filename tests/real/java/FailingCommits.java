@@ -40,7 +40,7 @@ public class FailingCommits extends GangCapacityScheduler {
     return false;
   }
 
-  @SuppressWarnings("unchecked")
+  @SuppressWarnings("unchecked") // the scheduler only ever makes requests of this type
   private static FiCaSchedulerApp application(ResourceCommitRequest request) {
     return ((ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode>) request).getFirstAllocatedOrReservedContainer()
         .getAllocatedOrReservedContainer().getSchedulerApplicationAttempt();
