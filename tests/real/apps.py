@@ -53,6 +53,7 @@ class Apps:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(timeout=10)
@@ -60,6 +61,7 @@ class Apps:
             self._process.kill()
             self._process.wait(timeout=10)
         self._reader.join(timeout=10)
+        self._process.stdout.close()
 
     def begin(self, op: str, **request: object) -> Future[Answer]:
         """Ask for something and go on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,18 @@ def pytest_runtest_makereport(
         folders = item.config.stash.get(_FOLDERS, [])
         report.sections.append(("logs of the clusters", "\n".join(f"{f}/cluster/logs" for f in folders)))
     return report
+
+
+def _shim(folder: Path) -> Path:
+    """Copy the shim's jar: a ResourceManager must not find it built anew beneath itself."""
+    return Path(shutil.copy(shim_jar(), folder / "shim.jar"))
+
+
+def _metrics_at_once(folder: Path) -> Path:
+    """Let /jmx be a second old at most; Hadoop's default is ten."""
+    (folder / "metrics").mkdir()
+    (folder / "metrics" / "hadoop-metrics2.properties").write_text("*.period=1\n")
+    return folder / "metrics"
 
 
 @pytest.fixture(scope="session")
@@ -79,10 +92,12 @@ def served_joint(
             servers=((4, 4),),
             racks=2,
             cpu_servers=1,
+            memory_mb=8192,  # what YARN gives a container at most
             vcores=24,
             hdfs=False,
             service_address=address,
             binding_dir=folder / "bindings",
+            extra_classpath=(_metrics_at_once(folder), _shim(folder)),
             settings=_QUICK,
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
@@ -141,7 +156,7 @@ def scripted_joint(
             hdfs=False,
             service_address=service.address,
             scheduler_class=TEST_SCHEDULER,
-            extra_classpath=(classes, shim_jar()),
+            extra_classpath=(_metrics_at_once(folder), classes, _shim(folder)),
             settings=_QUICK | {f"yarn.scheduler.capacity.{key}": value for key, value in queues.items()},
             jvm_flags={"rm": (f"-Dtest.commits={folder / 'commits'}",)},
         )

@@ -99,7 +99,9 @@ class Joint:
     def distributed_shell(self, workers: Path, until: str, *options: str) -> YarnRun:
         """Submit workers by the stock `yarn jar`; goes on while the client waits for the application's end."""
         jar = self.cluster.distributed_shell_jar
-        shell = ["-shell_script", str(WORKER), "-shell_args", f"{workers} {until}"]
+        # Not -shell_script: its master renames the script once for each container, and without HDFS that fails for all
+        # but the first of a gang.
+        shell = ["-shell_command", "bash", "-shell_args", f"{WORKER} {workers} {until}"]
         small = ["-master_memory", "256", "-master_vcores", "1"]
         run = YarnRun(self.cluster.folder, ["jar", jar, DISTRIBUTED_SHELL, "-jar", jar, *small, *shell, *options])
         self.yarn_runs.append(run)

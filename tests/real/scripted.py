@@ -172,7 +172,7 @@ class ScriptedService:
             self._server.stop(grace=None).wait(timeout=10)
             self._server = None
 
-    def session(self, *, after: int = 0, wait_s: float = 60.0) -> Session:
+    def session(self, *, after: int = 0, wait_s: float = 30.0) -> Session:
         """Wait for a session beyond the first `after` whose snapshot is complete and which still goes on."""
 
         def look() -> list[Session]:
@@ -180,7 +180,7 @@ class ScriptedService:
 
         return wait_until(look, bool, f"a complete session after {after}", wait_s=wait_s)[-1]
 
-    def registered(self, *, after: int, wait_s: float = 60.0) -> Session:
+    def registered(self, *, after: int, wait_s: float = 30.0) -> Session:
         """Wait for a session beyond the first `after` that has sent Register."""
         return wait_until(
             lambda: [s for s in self.sessions[after:] if s.register is not None],

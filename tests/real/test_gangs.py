@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.real import spells
-from tests.real.apps import App, gpus
+from tests.real.apps import App, AppError, gpus
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
@@ -86,11 +87,23 @@ def test_two_gangs_that_could_each_take_half_never_block_each_other(joint: Serve
     ids=["more GPUs than any server has", "more GPUs than the cluster has"],
 )
 def test_a_gang_that_can_never_run_ends_with_the_reason(joint: ServedJoint, tag: str, shown: str) -> None:
-    app = joint.apps.submit(name="too large", tags=[tag])
-    ended = joint.until(app.report, lambda report: report["state"] == "KILLED", f"{tag} is refused", 60)
+    job_id = _submitted_to_be_refused(joint, tag)
+    ended = joint.until(lambda: joint.app(job_id), lambda app: app["state"] == "KILLED", f"{tag} is refused")
     assert shown in ended["diagnostics"]
     assert "GPU" in ended["diagnostics"]
-    assert joint.client.job(app.app_id).diagnostics.strip() == ended["diagnostics"].strip()
+    seen = joint.until(lambda: joint.client.job(job_id).diagnostics, bool, "the service tells the end")
+    assert seen.strip() == ended["diagnostics"].strip()
+
+
+def _submitted_to_be_refused(joint: ServedJoint, tag: str) -> str:
+    """Submit, and return the application's id: YARN's client fails if the refusal is quicker than its own polling."""
+    try:
+        return joint.apps.submit(name="too large", tags=[tag]).app_id
+    except AppError as refused:
+        assert "GPU" in str(refused)
+        found = re.search(r"application_\d+_\d+", str(refused))
+        assert found, refused
+        return found[0]
 
 
 def test_the_shims_counters_are_readable_at_jmx(joint: ServedJoint) -> None:

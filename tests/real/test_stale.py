@@ -90,12 +90,10 @@ def test_the_honest_decision_is_committed_so_that_refusals_mean_something(stage:
     outcome = stage.session.outcome(stage.session.place(stage.app.app_id, 1, stage.gang()))
     assert outcome.code == Code.OUTCOME_CODE_COMMITTED, outcome
     got = stage.app.hold(GANG)
-    assert [c["container"] for c in sorted(got, key=lambda c: outcome.container_ids.index(c["container"]))] == list(
-        outcome.container_ids
-    )
-    assert sorted((c["server"], c["tags"]) for c in got) == sorted(
-        (server, [f"gpu_{index}"]) for server in stage.servers for index in (0, 1)
-    )
+    where = {c["container"]: (c["server"], c["tags"]) for c in got}
+    assert [where[container_id] for container_id in outcome.container_ids] == [
+        (seat.server_id, [f"gpu_{seat.gpu_indices[0]}"]) for seat in stage.gang()
+    ]
 
 
 def test_an_ask_that_was_withdrawn(stage: Stage) -> None:
@@ -138,7 +136,7 @@ def test_a_server_that_is_not_known(stage: Stage) -> None:
 
 def test_an_attempt_that_was_replaced(stage: Stage) -> None:
     app = stage.asking(unmanaged=False, attempts=2)
-    stage.joint.apps.ask("fail_attempt", attempt=stage.joint.app(app.app_id)["currentAppAttemptId"])
+    stage.joint.apps.ask("fail_attempt", attempt=app.report()["attempt"])
     assert app.register(attempt=2).attempt == 2
     app.allocate(gpus(GANG))
     stage.joint.until(

@@ -1,0 +1,60 @@
+"""The shim refuses to start beside settings that would place behind the service's back, with one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+BAD = [
+    ("yarn.resourcemanager.placement-constraints.handler", "placement-processor"),
+    ("yarn.resourcemanager.opportunistic-container-allocation.enabled", "true"),
+    ("yarn.resourcemanager.scheduler.monitor.enable", "true"),
+    ("yarn.scheduler.capacity.lazy-preemption-enabled", "true"),
+    ("yarn.scheduler.capacity.schedule-asynchronously.enable", "true"),
+    ("ygs.service-address", "192.0.2.1:7433"),
+    ("ygs.cpu-servers", "service"),
+    ("ygs.settle-s", "-1"),
+]
+ENDS_S_MAX = 60
+Ended = tuple[bool, str]
+
+
+def _start(folder: Path, settings: Mapping[str, str]) -> Ended:
+    """Start a ResourceManager; return whether it came up, and its log."""
+    cluster = EmbeddedCluster(folder, ClusterSpec(servers=(), hdfs=False, settings=settings))
+    try:
+        cluster.up(ready_s_max=ENDS_S_MAX)
+        up = True
+    except ClusterError:
+        up = False
+    log = cluster.logs()["rm"].read_text(errors="replace")
+    cluster.down()
+    return up, log
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Future[Ended]]:
+    """Start a ResourceManager for each bad setting, two at a time."""
+    with ThreadPoolExecutor(2) as threads:
+        return {
+            (key, value): threads.submit(_start, tmp_path_factory.mktemp("refused") / "rm", {key: value})
+            for key, value in BAD
+        }
+
+
+@pytest.mark.parametrize(("key", "value"), BAD)
+def test_the_resource_manager_does_not_start(
+    ended: Mapping[tuple[str, str], Future[Ended]], key: str, value: str
+) -> None:
+    up, log = ended[key, value].result(timeout=ENDS_S_MAX)
+    assert not up
+    said = [line for line in log.splitlines() if "GangCapacityScheduler does not start" in line]
+    assert said, log[-4000:]
+    assert all(f'{key} is "{value}"' in line for line in said), said
