@@ -5,6 +5,8 @@ from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.placement import Kind
 
+ANSWERS_MAX = 4_096
+
 Make = tuple[int, int, int]
 """A server's GPUs, memory in MB and vcores."""
 
@@ -18,6 +20,7 @@ class CapacitySeen:
     def __init__(self) -> None:
         self.now: dict[str, dict[Make, int]] = {}
         self.most: dict[str, dict[Make, int]] = {}
+        self._answers: dict[Demand | GangTag, str] = {}
 
     def add(self, server: Server) -> None:
         """See a server come."""
@@ -25,7 +28,9 @@ class CapacitySeen:
         now = self.now.setdefault(server.partition, {})
         now[make] = now.get(make, 0) + 1
         most = self.most.setdefault(server.partition, {})
-        most[make] = max(most.get(make, 0), now[make])
+        if now[make] > most.get(make, 0):
+            most[make] = now[make]
+            self._answers.clear()
 
     def remove(self, server: Server) -> None:
         """See a server go."""
@@ -35,23 +40,33 @@ class CapacitySeen:
         """Another cluster: nothing was seen of it."""
         self.now.clear()
         self.most.clear()
+        self._answers.clear()
 
     def forget_present(self) -> None:
         """No server is there at present."""
         self.now.clear()
 
-    def never_fits(self, demand: Demand) -> str:
-        """Say in one sentence why a demand could not be met by all that was seen; empty if it might be.
+    def never_fits(self, asked: Demand | GangTag) -> str:
+        """Say in one sentence why what is asked could not be met by all that was seen; empty if it might.
 
-        Containers without GPUs may go anywhere, so servers of every kind count for them.
+        Of a tag alone, whether any partition would hold a gang of that shape. Containers without GPUs may go anywhere, so servers
+        of every kind count for them.
         """
+        answer = self._answers.get(asked)
+        if answer is None:
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
+            answer = self._demand(asked) if isinstance(asked, Demand) else self._tag(asked)
+            self._answers[asked] = answer
+        return answer
+
+    def _demand(self, demand: Demand) -> str:
         makes = self.most.get(demand.partition, {})
         if not makes:
             return f'asks partition "{demand.partition}", which has no servers' if demand.partition else _NO_SERVERS
         return _too_large(demand.kinds, makes)
 
-    def tag_never_fits(self, tag: GangTag) -> str:
-        """Say why no partition could hold a gang of this shape, going by its tag alone; empty if one might."""
+    def _tag(self, tag: GangTag) -> str:
         if tag.gpus_each is None:
             return ""
         kinds = (Kind(tag.gpu_containers, tag.gpus_each, 0, 0),)

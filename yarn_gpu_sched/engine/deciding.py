@@ -8,12 +8,11 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import JobWant
-from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import ask_key
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.server_use import Part, ServerUse
 from yarn_gpu_sched.placement import Placement
 from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
 
@@ -159,36 +158,32 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
 
 def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | None:
     """Check that a placement is all of the want and still free, and take it; None if not."""
-    takers = _Takers(want)
+    demand, members = want.demand, want.members
+    dealer = _Dealer(want)
     assignments: list[Assignment] = []
     parts: list[Part] = []
+    memory_mb = vcores = gpus = 0
     with core.state.transaction() as plan:
         for use, place, count in placement.portions:
-            kind = want.demand.kinds[place]
-            mask = 0
-            for resource_key, resource in takers.take(place, count):
-                taken, indices = lowest(use.free_mask & ~mask, kind.gpus)
-                mask |= taken
-                assignments.append(Assignment(resource_key, use.server_id, resource, indices))
+            kind = demand.kinds[place]
+            mask = dealer.deal(use, place, count, kind.gpus, assignments)
             part = Part(use, count * kind.memory_mb, count * kind.vcores, mask, count * kind.gpus)
             if not plan.take(part):
                 return None
             parts.append(part)
-        if not takers.all_taken() or (want.application_master and not masters_admit(core, want)):
+            memory_mb += part.memory_mb
+            vcores += part.vcores
+            gpus += part.gpus
+        if not dealer.all_dealt() or (demand.application_master and not masters_admit(core, want)):
             return None
         plan.commit()
-    demand = want.demand
-    decision = Decision(
-        core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level
-    )
-    decision.parts = parts if len(parts) == 1 else _merged(parts)
+    decision = Decision(core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level)
+    decision.parts = parts if len(demand.kinds) == 1 else _merged(parts)
     decision.gang = want.gang
     decision.application_master = demand.application_master
     decision.shape = demand
-    decision.members = tuple((ask_key(ask), count) for ask, count in want.members)
-    decision.total = Resource(
-        sum(part.memory_mb for part in parts), sum(part.vcores for part in parts), sum(part.gpus for part in parts)
-    )
+    decision.members = tuple([(ask_key(ask), count) for ask, count in members])
+    decision.total = Resource(memory_mb, vcores, gpus)
     return decision
 
 
@@ -210,31 +205,43 @@ def _merged(parts: list[Part]) -> list[Part]:
     return list(merged.values())
 
 
-class _Takers:
-    """Deals the containers of each kind out to the asks that want them, in key order."""
+class _Dealer:
+    """Deals the containers of each kind out to the asks that want them, in key order, and to each its GPUs."""
 
     __slots__ = ("_left", "_over")
 
     def __init__(self, want: JobWant) -> None:
-        places = {(kind.gpus, kind.memory_mb, kind.vcores): place for place, kind in enumerate(want.demand.kinds)}
-        self._left: list[list[tuple[RequestKey, Resource]]] = [[] for _ in want.demand.kinds]
         self._over = False
+        if len(want.members) == 1:
+            ask, count = want.members[0]
+            self._left = [[(ask.key, ask.resource, count)]]
+            return
+        places = {(kind.gpus, kind.memory_mb, kind.vcores): place for place, kind in enumerate(want.demand.kinds)}
+        self._left = [[] for _ in want.demand.kinds]
         for ask, count in reversed(want.members):
             resource = ask.resource
             place = places[(resource.gpus, resource.memory_mb, resource.vcores)]
-            self._left[place].extend([(ask.key, resource)] * count)
+            self._left[place].append((ask.key, resource, count))
 
-    def take(self, place: int, count: int) -> list[tuple[RequestKey, Resource]]:
-        """Give the next containers of a kind."""
+    def deal(self, use: ServerUse, place: int, count: int, gpus: int, assignments: list[Assignment]) -> int:
+        """Deal the next containers of a kind to a server; return the mask of the GPUs that they get there."""
+        free = use.free_mask
+        server_id = use.server_id
         left = self._left[place]
-        if count > len(left):
-            self._over = True
-            count = len(left)
-        taken = left[len(left) - count :]
-        del left[len(left) - count :]
-        return taken
+        while count > 0 and left:
+            key, resource, wanted = left.pop()
+            dealt = min(wanted, count)
+            if wanted > dealt:
+                left.append((key, resource, wanted - dealt))
+            count -= dealt
+            for _ in range(dealt):
+                taken, indices = lowest(free, gpus)
+                free ^= taken
+                assignments.append(Assignment(key, server_id, resource, indices))
+        self._over = self._over or count > 0
+        return use.free_mask ^ free
 
-    def all_taken(self) -> bool:
+    def all_dealt(self) -> bool:
         """Tell whether each container was dealt out once."""
         return not self._over and not any(self._left)
 

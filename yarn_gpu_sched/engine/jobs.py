@@ -48,8 +48,7 @@ def _introduce(core: Core, record: JobRecord) -> None:
             record.gang_placed = before.gang_placed
             record.level = before.level
     _read_tags(core, record)
-    for container in record.containers.values():
-        count_member(record, container)
+    _count_members(record)
 
 
 def _change(core: Core, record: JobRecord, job: Job) -> None:
@@ -62,6 +61,8 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         _start_anew(record)
     if job.tags != before.tags:
         _read_tags(core, record)
+    if job.attempt > before.attempt or job.tags != before.tags:
+        _count_members(record)
 
 
 def _start_anew(record: JobRecord) -> None:
@@ -82,13 +83,19 @@ def _read_tags(core: Core, record: JobRecord) -> None:
         core.refuse(record, str(problem))
 
 
+def _count_members(record: JobRecord) -> None:
+    record.served = 0
+    for container in record.containers.values():
+        count_member(record, container)
+
+
 def count_member(record: JobRecord, container: Container) -> None:
     """Count a container that no decision made for the gang of its job.
 
     One with GPUs, or any of a recovered job, shows that the gang was placed before; one without may be a member that the
     resource manager placed by itself.
     """
-    if record.gang is None or record.gang_placed or record.gang_under_way or container.application_master:
+    if record.gang is None or record.gang_placed or container.application_master:
         return
     if container.attempt != record.job.attempt:
         return

@@ -66,6 +66,7 @@ class Queue:
         old = record.want
         if isinstance(old, JobWant):
             if want is not None and want.demand == old.demand:
+                want.line = old.line
                 record.want = want
                 return
             self._leave(record, old)
@@ -76,11 +77,12 @@ class Queue:
         if line is None:
             self._lines_made += 1
             line = self._lines[want.demand] = Line(want.demand, self._lines_made)
+        want.line = line
         line.put(record)
         self._offer(line)
 
     def _leave(self, record: JobRecord, want: JobWant) -> None:
-        line = self._lines[want.demand]
+        line = _line(want)
         del line.jobs[record.job.job_id]
         if line.jobs:
             self._offer(line)
@@ -122,7 +124,7 @@ class Queue:
 
     def is_blocked(self, want: JobWant) -> bool:
         """Tell whether a want's line waits for something."""
-        return self._lines[want.demand].blocked
+        return _line(want).blocked
 
     def clear(self) -> None:
         """Forget all lines; no job stands in any."""
@@ -152,7 +154,7 @@ class Queue:
 
     def block(self, want: JobWant, *, for_masters: bool) -> None:
         """Let a want's line wait until something that it lacks is freed."""
-        line = self._lines[want.demand]
+        line = _line(want)
         line.blocked = True
         demand = line.demand
         kind = demand.kinds[0]
@@ -210,3 +212,9 @@ class Queue:
     def _wake(self, line: Line) -> None:
         line.blocked = False
         self._offer(line)
+
+
+def _line(want: JobWant) -> Line:
+    line = want.line
+    assert isinstance(line, Line)
+    return line

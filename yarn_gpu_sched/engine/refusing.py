@@ -1,7 +1,8 @@
 """Who can never run is refused, once capacity has settled (law 10)."""
 
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.want import gang_members, single, whole
+from yarn_gpu_sched.engine.want import Demand, JobWant, gang_members, single, whole
+from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job_record import JobRecord
 
 
@@ -18,17 +19,17 @@ def check_all(core: Core) -> None:
 
 def never_fits(core: Core, record: JobRecord) -> str:
     """Say why a job can never run on all that was seen of the cluster; empty if it might."""
+    asked: list[Demand | GangTag] = []
     if record.gang is not None and not record.gang_placed:
-        sentence = core.seen.tag_never_fits(record.gang)
-        if sentence:
-            return sentence
-        members = gang_members(record)
-        if members:
-            sentence = core.seen.never_fits(whole(members))
-            if sentence:
-                return sentence
-    for ask in record.asks:
-        sentence = core.seen.never_fits(single(ask))
+        asked.append(record.gang)
+        want = record.want
+        if isinstance(want, JobWant) and want.gang:
+            asked.append(want.demand)
+        elif members := gang_members(record):
+            asked.append(whole(members))
+    asked.extend(single(ask) for ask in record.asks)
+    for one in asked:
+        sentence = core.seen.never_fits(one)
         if sentence:
             return sentence
     return ""

@@ -26,15 +26,16 @@ class Demand(NamedTuple):
 
 
 class JobWant:
-    """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks."""
+    """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks. ``line`` is the queue's."""
 
-    __slots__ = ("demand", "gang", "members", "record")
+    __slots__ = ("demand", "gang", "line", "members", "record")
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
         self.demand = demand
         self.members = members
         self.gang = gang
+        self.line: object = None
 
     @property
     def job_id(self) -> str:

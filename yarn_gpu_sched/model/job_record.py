@@ -120,4 +120,6 @@ class JobRecord:
 
     def pending(self, ask: Ask) -> int:
         """Count the containers of an ask that no decision under way answers."""
+        if not self.in_flight:
+            return ask.count
         return max(0, ask.count - self.in_flight.get(ask_key(ask), 0))

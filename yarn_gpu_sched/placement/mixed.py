@@ -21,18 +21,22 @@ def find_mixed(partition: Partition, kinds: tuple[Kind, ...], visits: Visits) ->
     """Find a place: the fewest servers in one domain, then the tightest domain that holds it, then anywhere."""
     fewest = fewest_on_empty(partition, kinds)
     one_domain: list[Portion] | None = None
-    domains = _candidates(partition, kinds) if fewest is not None else 0
-    while domains and fewest is not None:
+    domains = _candidates(partition, kinds)
+    while domains:
         domain = tightest(partition, domains)
         domains ^= domain.bit
         portions = _pack_on(partition, domain.bit, kinds, visits)
-        if portions is not None and len({portion.use.server_id for portion in portions}) <= fewest:
+        if portions is not None and fewest is not None and _servers(portions) <= fewest:
             return Placement(Level.FEWEST_SERVERS, portions)
         one_domain = one_domain or portions
     if one_domain is not None:
         return Placement(Level.ONE_DOMAIN, one_domain)
     portions = _pack_on(partition, (1 << len(partition.domains)) - 1, kinds, visits)
     return None if portions is None else Placement(Level.ANYWHERE, portions)
+
+
+def _servers(portions: list[Portion]) -> int:
+    return len({portion.use.server_id for portion in portions})
 
 
 def _candidates(partition: Partition, kinds: tuple[Kind, ...]) -> int:

@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain, Signature
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Row
-from yarn_gpu_sched.placement.spare import CELL_BITS, cell_of
+from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX, cell_of
 
 RUNGS_MAX = 8_192
 """Longest ladder: counts beyond it are told apart by looking at the domains themselves."""
@@ -205,7 +205,7 @@ class Partition:
             use.indexed_gpus = use.gpus_free
         cell = cell_of(use)
         if cell != use.cell:
-            if cell > use.cell or (cell & 63) > (use.cell & 63):
+            if cell > use.cell or (cell & MAGNITUDE_MAX) > (use.cell & MAGNITUDE_MAX):
                 self.spare_grew = True
             if use.cell >= 0:
                 self._leave_cell(domain, use)
@@ -286,7 +286,7 @@ class Partition:
             row = cell >> CELL_BITS
             while len(self.rows) <= row:
                 self.rows.append(0)
-            self.rows[row] |= 1 << (cell & 63)
+            self.rows[row] |= 1 << (cell & MAGNITUDE_MAX)
 
     def _leave_cell(self, domain: Domain, use: ServerUse) -> None:
         cell = use.cell
@@ -295,7 +295,7 @@ class Partition:
             return
         self.cells[cell] ^= domain.bit
         if not self.cells[cell]:
-            self.rows[cell >> CELL_BITS] ^= 1 << (cell & 63)
+            self.rows[cell >> CELL_BITS] ^= 1 << (cell & MAGNITUDE_MAX)
 
 
 def _climb(ladder: Ladder, flag: int, old: int, new: int) -> None:

@@ -1,0 +1,136 @@
+"""Measure one decision with commit on clusters of 256, 2,048 and 16,384 servers that are 85 to 90 % full.
+
+A decision is one `Pass` that finds a gang waiting: the search, the check, taking the GPUs and making the command (or finding that
+there is no place). Beside it stands what the commit's outcome costs afterwards.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.decision_world import DecisionWorld, filled
+from benchmarks.figures import Figure, Measured
+
+SIZES = (256, 2_048, 16_384)
+ROUNDS = 2_000
+WARM_ROUNDS = 200
+
+# Free GPUs on each of the 32 servers of a rack. One rack in eight has servers that are empty, the others have pieces.
+PIECES = [0] * 20 + [1] * 3 + [2] * 4 + [3] * 2 + [4] * 2 + [6]
+WITH_EMPTY = [8] * 10 + [0] * 22
+TURNS = [WITH_EMPTY] + [PIECES] * 7
+SCATTERED = [[0] * 12 + [1] * 13 + [2] * 6 + [4]]
+"""No rack has 64 GPUs free: a gang of 64 goes anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Gangs that are asked one after the other; `limit_us` is for p99."""
+
+    name: str
+    gangs: tuple[tuple[int, int], ...]
+    limit_us: float
+    turns: list[list[int]]
+    placed: bool = True
+
+
+CASES = (
+    Case("at most 8 GPUs", ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (1, 8), (2, 4), (4, 2), (8, 1)), 100, TURNS),
+    Case("64 GPUs on 8 servers", ((8, 8), (16, 4)), 300, TURNS),
+    Case("64 GPUs anywhere", ((64, 1),), 600, SCATTERED),
+    Case("no place", ((16, 8), (64, 4), (200, 2)), 50, SCATTERED, placed=False),
+)
+
+
+def measure() -> Measured:
+    """Measure every case on every size, and what follows from them together."""
+    figures: list[Figure] = []
+    p99s: dict[str, list[float]] = {case.name: [] for case in CASES}
+    visits: dict[str, list[float]] = {case.name: [] for case in CASES}
+    fills: dict[str, str] = {}
+    for servers in SIZES:
+        for case in CASES:
+            world = filled(servers, case.turns)
+            fills[f"{case.name}, {servers} servers"] = f"{world.fill:.1%}"
+            run = _Run(world, case)
+            figures.extend(run.figures(servers))
+            p99s[case.name].append(run.frozen_p50_us)
+            visits[case.name].append(run.visits)
+            del world, run
+            gc.unfreeze()
+            gc.collect()
+    figures.extend(_together(p99s, visits))
+    return Measured(
+        tuple(figures), {"rounds": ROUNDS, "sizes": SIZES, "gpus_a_server": 8, "servers_a_rack": 32, "fill": fills}
+    )
+
+
+def _together(times: dict[str, list[float]], visits: dict[str, list[float]]) -> list[Figure]:
+    figures = []
+    for name, values in times.items():
+        ratio = max(values) / min(values)
+        figures.append(Figure(f"{name}: largest against smallest time", ratio, "x", 3, note="p50, frozen"))
+    for name, counts in visits.items():
+        spread = (max(counts) - min(counts)) / min(counts) * 100
+        note = " / ".join(f"{count:.2f}" for count in counts)
+        figures.append(Figure(f"{name}: index entries visited, spread", spread, "%", 10, note=f"{note} a decision"))
+    return figures
+
+
+class _Run:
+    """A case on one cluster: with the collector as it is by default, then with everything frozen."""
+
+    def __init__(self, world: DecisionWorld, case: Case) -> None:
+        self._world = world
+        self._case = case
+        self._step: Callable[[int], tuple[int, int]] = self._place if case.placed else self._find_no_place
+        for number in range(WARM_ROUNDS):
+            self._step(number)
+        self._default = self._times()
+        gc.collect()
+        gc.freeze()
+        before = world.engine.counters.index_entries_visited
+        self._frozen = self._times()
+        self.visits = (world.engine.counters.index_entries_visited - before) / ROUNDS
+        self.frozen_p50_us = _quantile(self._frozen[0], 0.5)
+
+    def _times(self) -> tuple[list[int], list[int]]:
+        steps = [self._step(number) for number in range(ROUNDS)]
+        return sorted(step[0] for step in steps), sorted(step[1] for step in steps)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """Place a gang, then end it or a job that ran before, so that the cluster stays as full."""
+        world = self._world
+        gang = self._case.gangs[number % len(self._case.gangs)]
+        world.submit(*gang)
+        placed, decided_ns = world.decide()
+        assert placed is not None, f"{gang} found no place"
+        committed_ns = world.commit(placed)
+        world.end(len(world.running) - 1)
+        return decided_ns, committed_ns
+
+    def _find_no_place(self, number: int) -> tuple[int, int]:
+        world = self._world
+        job_id = world.submit(*self._case.gangs[number % len(self._case.gangs)])
+        placed, decided_ns = world.decide()
+        assert placed is None, "there should be no place"
+        world.withdraw(job_id)
+        return decided_ns, 0
+
+    def figures(self, servers: int) -> list[Figure]:
+        """Give p50, p99 and p99.9 of both ways."""
+        figures = []
+        for way, (decided, committed) in (("default gc", self._default), ("gc.freeze", self._frozen)):
+            for quantile in (0.5, 0.99, 0.999):
+                limit = self._case.limit_us if quantile == 0.99 else None
+                name = f"{self._case.name}, {servers} servers, {way}, p{quantile * 100:g}"
+                note = f"outcome {_quantile(committed, quantile):.0f} µs" if self._case.placed else ""
+                figures.append(Figure(name, _quantile(decided, quantile), "µs", limit, note=note))
+        return figures
+
+
+def _quantile(times_ns: list[int], quantile: float) -> float:
+    return statistics.quantiles(times_ns, n=1_000, method="inclusive")[round(quantile * 1_000) - 1] / 1_000
