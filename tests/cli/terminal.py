@@ -24,7 +24,9 @@ class Ended:
     shown: str
 
 
-def run_in_terminal(*arguments: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS) -> Ended:
+def run_in_terminal(
+    *arguments: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS, wait_s: float = WAIT_S
+) -> Ended:
     """Run `ygs` in a terminal of so many columns until it ends."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -39,17 +41,17 @@ def run_in_terminal(*arguments: str, environment: Mapping[str, str] | None = Non
     )
     os.close(slave)
     try:
-        shown = _read_all(master)
+        shown = _read_all(master, wait_s)
         return Ended(process.wait(WAIT_S), shown.replace("\r\n", "\n"))
     finally:
         os.close(master)
         if process.poll() is None:
-            process.kill()
-            process.wait()
+            process.terminate()  # a demo takes its cluster down
+            process.wait(WAIT_S)
 
 
-def _read_all(master: int) -> str:
-    taken, deadline_s = b"", time.monotonic() + WAIT_S
+def _read_all(master: int, wait_s: float) -> str:
+    taken, deadline_s = b"", time.monotonic() + wait_s
     while time.monotonic() < deadline_s:
         ready, _, _ = select.select([master], [], [], 1.0)
         if not ready:
@@ -61,4 +63,4 @@ def _read_all(master: int) -> str:
         if not piece:
             return taken.decode(errors="surrogateescape")
         taken += piece
-    raise TimeoutError(f"no end after {WAIT_S} s; so far: {taken!r}")
+    raise TimeoutError(f"no end after {wait_s} s; so far: {taken!r}")

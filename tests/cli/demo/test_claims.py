@@ -92,9 +92,12 @@ def test_a_gang_that_trickles_in_is_found() -> None:
 
 
 def test_waves_are_told_from_one_flood() -> None:
-    assert list(claims.in_waves([run("1"), run("2", start_s=21.0, end_s=22.0)])) == []
-    assert list(claims.in_waves([run("1"), run("2", start_s=19.0, end_s=22.0)])) == ["all containers ran at once"]
-    assert list(claims.in_waves([]))
+    waves, flood = [run("1"), run("2", start_s=21.0, end_s=22.0)], [run("1"), run("2", start_s=19.0, end_s=22.0)]
+    assert list(claims.in_waves(TWO, waves, 1)) == []
+    assert list(claims.in_waves(TWO, flood, 1)) == ["all containers ran at once"]
+    assert list(claims.in_waves(TWO, waves, 2)) == ["the job held 2 containers at once, of 2"]
+    assert list(claims.in_waves(TWO, waves, 0)) == ["the job held 0 containers at once, of 2"]
+    assert list(claims.in_waves(TWO, [], 1))
 
 
 def test_finishing_too_late_is_found() -> None:

@@ -84,12 +84,14 @@ def started_together(runs: list[Run]) -> Iterator[str]:
         yield f"its workers began {max(starts_s) - min(starts_s):.1f} s apart"
 
 
-def in_waves(runs: list[Run]) -> Iterator[str]:
-    """Say if all workers ran at once: then nothing shows that the later ones waited."""
+def in_waves(story: Story, runs: list[Run], peak: int) -> Iterator[str]:
+    """Say if the later workers did not wait for the earlier ones, by their clocks or by what the job held at once."""
     starts_s = [run.started_s for run in runs]
     ends_s = [run.ended_s for run in runs if run.ended_s is not None]
     if not ends_s or max(starts_s) < min(ends_s):
         yield "all containers ran at once"
+    if not 0 < peak < story.containers:
+        yield f"the job held {peak} containers at once, of {story.containers}"
 
 
 def ended_before(runs: list[Run], others: list[Run]) -> Iterator[str]:

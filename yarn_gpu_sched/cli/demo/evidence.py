@@ -48,10 +48,15 @@ class TagSample:
 
 @dataclass
 class Evidence:
-    """All that was seen. ``given`` is by story and container, ``samples`` in order of time."""
+    """All that was seen.
+
+    ``given`` is by story and container, ``peaks`` the most containers that a story held at a look, its master not
+    counted, ``samples`` in order of time.
+    """
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     given: dict[str, dict[str, Given]] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
     samples: list[TagSample] = field(default_factory=list)
 
 

@@ -48,12 +48,13 @@ class Observer:
         by_name = {app["name"]: app for app in apps}
         for submission in self._submissions:
             submission.app = by_name.get(submission.story.app_name, submission.app)
-            if submission.app_id and submission.story.gpus and not submission.ended:
+            if submission.app_id and not submission.ended:
                 self._note_given(submission)
 
     def _note_given(self, submission: Submission) -> None:
-        given = self._evidence.given.setdefault(submission.story.key, {})
-        for container in self._stage.client.job(submission.app_id).containers:
-            if not container.application_master:
-                host = container.server_id.rpartition(":")[0]
-                given[container.container_id] = Given(host, tuple(container.gpu_indices))
+        key, evidence = submission.story.key, self._evidence
+        held = [c for c in self._stage.client.job(submission.app_id).containers if not c.application_master]
+        evidence.peaks[key] = max(evidence.peaks.get(key, 0), len(held))
+        for container in held:
+            host = container.server_id.rpartition(":")[0]
+            evidence.given.setdefault(key, {})[container.container_id] = Given(host, tuple(container.gpu_indices))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS
+from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS, VCORES
 from yarn_gpu_sched.client import Client, ServiceError
 from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster
 
@@ -29,9 +29,13 @@ class Stage:
             hadoop=hadoop,
             servers=SERVERS,
             racks=RACKS,
+            vcores=VCORES,
             service_address=self.address,
             binding_dir=self.bindings,
-            settings={"ygs.settle-s": str(SETTLE_S)},
+            settings={
+                "ygs.settle-s": str(SETTLE_S),
+                "yarn.scheduler.maximum-allocation-vcores": str(VCORES),  # YARN cuts larger asks without a word
+            },
         )
         self.cluster = EmbeddedCluster(folder / "cluster", spec)
         self.client = Client(self.address, timeout_s=10.0)

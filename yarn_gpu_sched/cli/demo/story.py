@@ -1,4 +1,4 @@
-"""What the demo submits: each story is one application, sized for 4 servers of 4 GPUs, 65,536 MiB and 32 vcores.
+"""What the demo submits: each story is one application, sized for 4 servers of 4 GPUs and 32 vcores.
 
 Every GPU brings its share of a server's vcores, so that beside the gangs only what is kept for work without GPUs is
 left: about three vcores a server. The job of 20 containers therefore cannot run at once, whatever else runs.
@@ -13,7 +13,7 @@ from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL
 
 SERVERS = ((4, 4),)
 RACKS = 2
-GPUS = 16
+VCORES = 32
 VCORES_PER_GPU = 7
 MEMORY_MB_PER_GPU = 1_024
 WORKER = Path(__file__).parent / "worker.sh"

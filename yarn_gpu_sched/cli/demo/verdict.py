@@ -54,7 +54,7 @@ def _about_stories(play: Play) -> Iterator[Claim]:
         f"{WAVES.key}: 20 containers ran in waves and finished while a gang waited",
         _succeeded(play.submissions[WAVES.key]),
         claims.ran_whole(WAVES, runs[WAVES.key]),
-        claims.in_waves(runs[WAVES.key]),
+        claims.in_waves(WAVES, runs[WAVES.key], play.evidence.peaks.get(WAVES.key, 0)),
         claims.ended_before(runs[WAVES.key], runs[play.second]),
     )
 
@@ -92,18 +92,18 @@ def _refused(submission: Submission) -> Iterator[str]:
 def stories_table(play: Play) -> Table:
     """Return what became of each application."""
     rows = [_story_row(story, play) for story in STORIES if story.key in play.submissions]
-    return table(("STORY", "ASKED", "WHAT IT IS", "END", "RAN", "SAID"), rows, whole=("STORY", "ASKED", "END"))
+    columns = ("STORY", "ASKED", "END", "RAN", "WHAT IT WAS")
+    return table(columns, rows, whole=("STORY", "ASKED", "END"), folded=("WHAT IT WAS",))
 
 
 def _story_row(story: Story, play: Play) -> tuple[Text, ...]:
     submission = play.submissions[story.key]
     return (
         text(story.key),
-        text(f"{story.containers}x{story.gpus}"),
-        text(story.title),
+        text(f"{story.containers} x {story.gpus}"),
         text(str(submission.app.get("finalStatus", "-")).lower()),
         text(len(play.evidence.runs.get(story.key, []))),
-        text(submission.diagnostics if story.refused_for else ""),
+        text(f"{story.title}: {submission.diagnostics}" if story.refused_for else story.title),
     )
 
 
