@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from yarn_gpu_sched.embedded import fetch
+from yarn_gpu_sched.embedded import fetch_jars
 from yarn_gpu_sched.embedded.java import java_command
 
 LOAD = Path(__file__).parent / "load"
@@ -90,7 +90,7 @@ def _compile(sources: list[Path], classes: Path) -> None:
 
 
 def _hadoop() -> str:
-    return f"{fetch().folder}/lib/*"
+    return f"{fetch_jars().folder}/lib/*"
 
 
 def command(conf: Path, scenario: str, **options: str | int) -> list[str]:

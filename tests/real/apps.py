@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from yarn_gpu_sched.embedded import EmbeddedCluster, java
-from yarn_gpu_sched.embedded.fetch import hadoop_jars
+from yarn_gpu_sched.embedded.jars import hadoop_jars
 from yarn_gpu_sched.embedded.layout import Layout
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, free_port, processes_of
 from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, java, shim_jar
-from yarn_gpu_sched.embedded.fetch import hadoop_jars
+from yarn_gpu_sched.embedded.jars import hadoop_jars
 
 JAVA = Path(__file__).parent / "java"
 TEST_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.FailingCommits"

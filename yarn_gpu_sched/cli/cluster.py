@@ -29,10 +29,10 @@ from yarn_gpu_sched.embedded import (
     ClusterStatus,
     EmbeddedCluster,
     default_folder,
+    fetch_jars,
     known_versions,
     parse_servers,
 )
-from yarn_gpu_sched.embedded import fetch as fetch_jars
 
 LOG_LINES = 20
 

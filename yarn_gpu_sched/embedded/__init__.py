@@ -19,7 +19,7 @@ Never needed in production: only the command line, tests and benchmarks import t
 from yarn_gpu_sched.embedded.cluster import EmbeddedCluster, default_folder
 from yarn_gpu_sched.embedded.configuration import HADOOP_CONF
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.fetch import DEFAULT_HADOOP, HadoopJars, fetch, known_versions
+from yarn_gpu_sched.embedded.jars import DEFAULT_HADOOP, HadoopJars, fetch_jars, known_versions
 from yarn_gpu_sched.embedded.java import shim_jar
 from yarn_gpu_sched.embedded.spec import (
     GANG_SCHEDULER,
@@ -52,7 +52,7 @@ __all__ = [
     "Server",
     "ServerStatus",
     "default_folder",
-    "fetch",
+    "fetch_jars",
     "known_versions",
     "parse_servers",
     "shim_jar",

@@ -21,7 +21,7 @@ from yarn_gpu_sched.embedded.commands import write_commands
 from yarn_gpu_sched.embedded.configuration import HADOOP_CONF, Configuration
 from yarn_gpu_sched.embedded.control import Control, start_supervisor
 from yarn_gpu_sched.embedded.errors import ClusterError, plain_path
-from yarn_gpu_sched.embedded.fetch import fetch
+from yarn_gpu_sched.embedded.jars import fetch_jars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.ports import lease_ports
 from yarn_gpu_sched.embedded.record import Record
@@ -93,7 +93,8 @@ class EmbeddedCluster:
             plain_path("binding_dir", spec.binding_dir.absolute())
             plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
         progress(f"fetching Hadoop {spec.hadoop} (quick if it is there)")
-        jars = fetch(spec.hadoop)
+        jars = fetch_jars(spec.hadoop)
+        java.java_command()
         java.scheduler_jars(spec)
         with self._locked():
             self._refuse_if_running()
@@ -267,7 +268,7 @@ class EmbeddedCluster:
 
     def _configuration(self) -> Configuration:
         known = self._record()
-        jars = fetch(known.spec.hadoop)
+        jars = fetch_jars(known.spec.hadoop)
         return Configuration(
             spec=known.spec,
             layout=self._layout,

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from yarn_gpu_sched.embedded import java
-from yarn_gpu_sched.embedded.fetch import HadoopJars
+from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.spec import ClusterSpec
 

@@ -12,7 +12,7 @@ from defusedxml import ElementTree
 
 from yarn_gpu_sched.embedded import java
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.fetch import HadoopJars
+from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.spec import ClusterSpec, Server
 from yarn_gpu_sched.embedded.supervisor import MARK

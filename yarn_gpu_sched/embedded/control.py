@@ -21,6 +21,7 @@ from yarn_gpu_sched.embedded.layout import Layout
 _ANSWER_S = 60.0  # longer than the supervisor takes to end everything
 _REPLY_BYTES_MAX = 1 << 20
 _POLL_S = 0.01
+_SUPERVISE = f"from {supervisor.__name__} import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def _spawn_supervisor(layout: Layout, mark: str, descriptors: list[int]) -> int:
     guard, log, listener, lease = descriptors
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", supervisor.__name__, str(layout.root), mark, str(listener), str(lease)],
+        # Not -m, which would load the module a second time beside the one that the package has loaded.
+        [sys.executable, "-c", _SUPERVISE, str(layout.root), mark, str(listener), str(lease)],
         os.environ | {"PYTHONPATH": _python_path(), supervisor.MARK: mark},
         file_actions=[
             *((os.POSIX_SPAWN_DUP2, source, target) for source, target in ((guard, 0), (log, 1), (log, 2))),

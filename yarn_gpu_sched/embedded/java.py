@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.fetch import HadoopJars
+from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.spec import GANG_SCHEDULER, ClusterSpec
 

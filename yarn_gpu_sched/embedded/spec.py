@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.fetch import DEFAULT_HADOOP
+from yarn_gpu_sched.embedded.jars import DEFAULT_HADOOP
 
 _CAPACITY = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity"
 GANG_SCHEDULER = f"{_CAPACITY}.GangCapacityScheduler"

@@ -15,7 +15,7 @@ from pathlib import Path
 from yarn_gpu_sched.embedded import java, readiness
 from yarn_gpu_sched.embedded.control import Control
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.fetch import HadoopJars
+from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.record import Record
 

@@ -1,4 +1,4 @@
-"""The process that starts a cluster's processes and ends them all: `python -m … FOLDER MARK LISTENER_FD`.
+"""The process that starts a cluster's processes and ends them all; `main` takes FOLDER MARK LISTENER_FD LEASE_FD.
 
 Why a process of its own:
 - It is the parent of every daemon, so a process id that it knows cannot have been given to another process: a
@@ -284,7 +284,3 @@ def main() -> None:
     os.chdir(root)
     serve(Supervisor(mark), socket.socket(fileno=listener_fd))
     Path("control").unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    main()
