@@ -17,7 +17,7 @@ import psutil
 from tests.real.apps import Apps
 from tests.real.scripted import ScriptedService, Session
 from tests.real.waiting import wait_until
-from yarn_gpu_sched.client import Client
+from yarn_gpu_sched.client import Client, NotFoundError
 from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL, EmbeddedCluster
 
 T = TypeVar("T")
@@ -161,8 +161,11 @@ class ServedJoint(Joint):
         return self.until(look, lambda seen: seen[0] == waiting, f"{app_id} waits as {waiting}", wait_s)[1]
 
     def placed(self, app_id: str) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Return server and GPU indices of each container of a job, by the service."""
-        view = self.client.job(app_id)
+        """Return server and GPU indices of each container of a job, by the service; none if it knows no such job."""
+        try:
+            view = self.client.job(app_id)
+        except NotFoundError:
+            return {}
         return {c.container_id: (c.server_id, tuple(c.gpu_indices)) for c in view.containers}
 
     def _connected(self) -> bool:
