@@ -70,6 +70,16 @@ def container(
     return link_pb2.Change(container=message)
 
 
+def many_containers(count: int) -> list[link_pb2.Change]:
+    """Make many containers with long names of one job, and the servers under them."""
+    servers = [f"gpu-{index}:45454" for index in range(count // 50)]
+    held = [
+        container(f"{index:05}-{'c' * 230}", gpu_indices=(), server_id=servers[index % len(servers)])
+        for index in range(count)
+    ]
+    return [*(server(server_id) for server_id in servers), *held]
+
+
 def released(container_id: str = "container-1") -> link_pb2.Change:
     return link_pb2.Change(container_released=container_pb2.ContainerReleased(container_id=container_id))
 
