@@ -16,6 +16,7 @@ import psutil
 from benchmarks.arena import RM_FLAGS, RM_SETTINGS, Arena
 
 SHIM = "Hadoop:service=ResourceManager,name=YarnGpuSched"
+_QUANTILES_S_MAX = 130.0
 _MEMORY = "java.lang:type=Memory"
 _NO_SERVICE = "none: stock placement on each server's heartbeat"
 
@@ -68,6 +69,29 @@ def took(arena: Arena) -> Iterator[Took]:
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def shim_quantiles(arena: Arena, name: str) -> dict[str, float]:
+    """Return p50 and p99 in milliseconds, and how many there were, of one of the shim's durations.
+
+    The shim publishes quantiles once a minute, of that minute alone: this waits for the minute under way to end.
+    Raises TimeoutError if it does not.
+    """
+    before = _of(arena, name)
+    deadline_s = time.monotonic() + _QUANTILES_S_MAX
+    while (now := _of(arena, name)) == before:
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"{name} has not changed at the ResourceManager's /jmx for {_QUANTILES_S_MAX} s")
+        time.sleep(1)
+    return {
+        "p50_ms": now[f"{name}50thPercentileUs"] / 1000,
+        "p99_ms": now[f"{name}99thPercentileUs"] / 1000,
+        "count": now[f"{name}NumOps"],
+    }
+
+
+def _of(arena: Arena, name: str) -> dict[str, float]:
+    return {key: value for key, value in arena.bean(SHIM).items() if key.startswith(name)}
 
 
 def memory_mb(arena: Arena, name: str) -> float:

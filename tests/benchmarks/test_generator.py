@@ -104,7 +104,7 @@ def test_a_stream_that_runs_out_of_applications_is_no_measurement(stock: Arena) 
         ("watch", {"colour": "red"}, "--colour is not known here"),
     ],
 )
-def test_wrong_options_are_named(stock: Arena, scenario: str, options: dict[str, str], complaint: str) -> None:
+def test_wrong_options_are_named(stock: Arena, scenario: str, options: dict[str, Any], complaint: str) -> None:
     done = generator.run(stock.conf, scenario, **options)
     assert done.exit_code == generator.USAGE
     assert complaint in done.complaints
