@@ -78,7 +78,11 @@ class Bindings:
         """Take what is wanted as complete: the snapshot has ended."""
         if self._settling is not None:
             self._settling.cancel()
-        self._settling = self._clock.call_at(self._settled_s, self._settle)
+            self._settling = None
+        if self._settled_s <= self._clock.now_s():
+            self._settle()
+        else:
+            self._settling = self._clock.call_at(self._settled_s, self._settle)
 
     def _settle(self) -> None:
         self._settling = None

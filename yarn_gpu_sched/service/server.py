@@ -84,6 +84,7 @@ class Service:
         self._server = self._build()
         self._exporter: Exporter | None = None
         self._driving: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def _build(self) -> aio.Server:
         server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
@@ -138,7 +139,10 @@ class Service:
         await asyncio.wait({self._driving})
 
     async def stop(self) -> None:
-        """Stop gracefully: calls end, what was decided is bound and recorded."""
+        """Stop gracefully: calls end, what was decided is bound and recorded. Twice is once."""
+        if self._stopped:
+            return
+        self._stopped = True
         await self._health.enter_graceful_shutdown()
         self.driver.close()
         self.watchers.close()

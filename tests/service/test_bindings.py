@@ -1,0 +1,149 @@
+"""Binding files follow the engine: written after a commit, gone after a release, right after a snapshot."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.service import changes
+from tests.service.conftest import settled, until
+from tests.service.raw_link import RawLink
+from yarn_gpu_sched.service import FakeClock, Service, Settings
+from yarn_gpu_sched.service.binding_files import BindingFiles
+from yarn_gpu_sched.service.bindings import RETRY_S, Bindings
+from yarn_gpu_sched.service.metrics import Metrics
+
+Link = Callable[[], RawLink]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "bindings"
+
+
+@pytest.fixture
+def settings(directory: Path) -> Settings:
+    return Settings(listen="127.0.0.1:0", audit_every_events=0, binding_dir=str(directory))
+
+
+def everything(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("*"))
+
+
+def contents(directory: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in directory.iterdir() if "~" not in path.name}
+
+
+async def test_a_committed_gang_is_bound_and_unbound_container_by_container(link: Link, directory: Path) -> None:
+    one = await link().open(changes.server(), changes.job(tags=["gang:2x2"]), changes.asks(count=2, gpus=2))
+    (decision,) = await one.decisions()
+    assert contents(directory) == {}
+    await one.batch(changes.committed(decision), changes.asks(count=0))
+    await until(lambda: contents(directory) == {"container-1-0": "0,1\n", "container-1-1": "2,3\n"})
+    await one.batch(changes.released("container-1-0"))
+    await until(lambda: contents(directory) == {"container-1-1": "2,3\n"})
+
+
+async def test_a_container_without_gpus_gets_an_empty_line(link: Link, directory: Path) -> None:
+    await link().open(changes.server(), changes.job(), changes.container(gpu_indices=()))
+    await until(lambda: contents(directory) == {"container-1": "\n"})
+
+
+async def test_a_container_on_a_server_without_gpus_gets_none(service: Service, link: Link, directory: Path) -> None:
+    one = await link().open(changes.server(gpus=0), changes.job(), changes.container(gpu_indices=()))
+    await one.batch(changes.server("gpu-2:1"), changes.container("container-2", server_id="gpu-2:1"))
+    await until(lambda: contents(directory) == {"container-2": "0\n"})
+    await settled(service)
+
+
+async def test_files_of_containers_no_longer_live_go_after_the_snapshot(
+    service: Service, clock: FakeClock, link: Link, directory: Path
+) -> None:
+    (directory / "container-of-before").write_text("0\n")
+    await link().open(changes.server(), changes.job(), changes.container(), settle_s=60.0)
+    await settled(service)
+    await until(lambda: contents(directory) == {"container-1": "0\n", "container-of-before": "0\n"})
+    clock.advance(60.0)
+    await until(lambda: contents(directory) == {"container-1": "0\n"})
+
+
+async def test_files_stay_while_the_resource_manager_is_away_and_through_its_next_snapshot(
+    service: Service, link: Link, directory: Path
+) -> None:
+    one = await link().open(
+        changes.server(), changes.job(), changes.container(), changes.container("container-2", gpu_indices=(1,))
+    )
+    await until(lambda: len(contents(directory)) == 2)
+    one.call.cancel()
+    await until(lambda: service.driver.session is None)
+    await settled(service)
+    two = link()
+    await two.registered()
+    await settled(service)
+    assert len(contents(directory)) == 2
+    await two.batch(changes.server(), changes.job(), changes.container(), snapshot_end=True)
+    await until(lambda: contents(directory) == {"container-1": "0\n"})
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/b", "..", "a b", "~new", "a\nb"])
+async def test_a_hostile_container_id_reaches_no_file(
+    service: Service, link: Link, directory: Path, tmp_path: Path, name: str
+) -> None:
+    before = everything(tmp_path)
+    await link().open(
+        changes.server(), changes.job(), changes.container(name), changes.container("good", gpu_indices=(1,))
+    )
+    await until(lambda: contents(directory) == {"good": "1\n"})
+    assert service.metrics.binding_failures._value.get() == 1
+    assert everything(tmp_path) == sorted([*before, directory / "good"])
+    await settled(service)
+
+
+class FailingFiles(BindingFiles):
+    """A directory on a disk that is full for a while."""
+
+    failing = True
+
+    def change(self, changes: "dict[str, str | None]") -> dict[str, OSError]:  # type: ignore[override] # narrower is enough here
+        if self.failing:
+            return {name: OSError(28, "No space left on device") for name in changes}
+        return super().change(changes)
+
+
+async def test_a_failure_is_counted_and_tried_again_with_the_last_state(directory: Path, clock: FakeClock) -> None:
+    files, metrics = FailingFiles(directory), Metrics()
+    bindings = Bindings(files, clock, metrics)
+    bindings.bind("a", (0,))
+    await until(lambda: metrics.binding_failures._value.get() == 1 and bindings._task is None)
+    bindings.bind("a", (1,))
+    bindings.bind("b", (2,))
+    bindings.unbind("b")
+    files.failing = False
+    clock.advance(RETRY_S)
+    await until(lambda: contents(directory) == {"a": "1\n"} and not bindings.queued)
+    await bindings.close()
+    files.close()
+
+
+async def test_too_many_differences_compare_the_whole_directory(directory: Path, clock: FakeClock) -> None:
+    files = FailingFiles(directory)
+    bindings = Bindings(files, clock, Metrics(), dirty_max=10)
+    for index in range(100):
+        bindings.bind(f"container-{index}", (index,))
+        assert bindings.queued <= 10
+    bindings.unbind("container-7")
+    files.failing = False
+    await until(lambda: bindings._task is None)
+    clock.advance(RETRY_S)
+    await until(lambda: len(contents(directory)) == 99 and not bindings.queued)
+    assert contents(directory)["container-99"] == "99\n"
+    await bindings.close()
+    files.close()
+
+
+async def test_stopping_writes_what_is_wanted(service: Service, link: Link, directory: Path) -> None:
+    held = [changes.container(f"container-{index}", gpu_indices=()) for index in range(200)]
+    await link().open(changes.server(), changes.job(), *held)
+    await settled(service)
+    await service.stop()
+    assert len(contents(directory)) == 200

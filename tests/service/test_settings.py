@@ -1,0 +1,156 @@
+"""Settings: flags over environment over a file over defaults; what is wrong is named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.policy import POLICIES
+from yarn_gpu_sched.service import BadSettings, Problem, Settings, check_config, load_settings
+from yarn_gpu_sched.service.server import _engine_settings
+from yarn_gpu_sched.service.settings_files import FILE_BYTES_MAX
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ygs.toml"
+
+
+def problems(file: Path | None, **flags: object) -> list[Problem]:
+    with pytest.raises(BadSettings) as caught:
+        load_settings(file, **flags)
+    return caught.value.problems
+
+
+def test_defaults() -> None:
+    settings = load_settings()
+    assert settings.listen == "127.0.0.1:7433"
+    assert (settings.binding_dir, settings.recorder_dir, settings.metrics_listen) == ("", "", "")
+
+
+def test_flags_go_before_environment_before_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('listen = "127.0.0.1:1"\nlog_level = "debug"\nwatchers_max = 7\n')
+    monkeypatch.setenv("YGS_LISTEN", "127.0.0.1:2")
+    monkeypatch.setenv("YGS_LOG_LEVEL", "warning")
+    settings = load_settings(file, listen="127.0.0.1:3", log_level=None)
+    assert (settings.listen, settings.log_level, settings.watchers_max) == ("127.0.0.1:3", "warning", 7)
+
+
+def test_variables_of_other_parts_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YGS_CACHE", "/somewhere")
+    load_settings()
+
+
+def test_flags_may_be_texts() -> None:
+    settings = load_settings(watchers_max="9", am_share="0.5")
+    assert (settings.watchers_max, settings.am_share) == (9, 0.5)
+
+
+def test_every_default_reaches_the_engine() -> None:
+    assert _engine_settings(Settings()) == EngineSettings()
+
+
+def test_every_setting_reaches_the_engine() -> None:
+    given = Settings(
+        am_share=0.2, cpu_share=0.3, backoff_min_s=1, backoff_max_s=2, ended_jobs_max=5, cpu_servers="service"
+    )
+    wanted = EngineSettings(
+        am_share=0.2, cpu_share=0.3, backoff_min_s=1, backoff_max_s=2, ended_jobs_max=5, place_on_cpu_servers=True
+    )
+    assert _engine_settings(given) == wanted
+
+
+def test_every_policy_can_be_set() -> None:
+    for policy in POLICIES:
+        assert load_settings(policy=policy).policy == policy
+
+
+def test_every_wrong_key_is_named_at_once_with_line_value_and_what_would_be_right(file: Path) -> None:
+    file.write_text('# ours\nlisten = "0.0.0.0:7433"\n\nam_share = 1.5\n  colour = "red"\n[tls]\nkey = 1\n')
+    found = {problem.key: problem for problem in check_config(file)}
+    assert list(found) == ["listen", "am_share", "colour", "tls"]
+    assert [problem.line for problem in found.values()] == [2, 4, 5, 6]
+    assert {problem.file for problem in found.values()} == {str(file)}
+    assert found["listen"].value == "'0.0.0.0:7433'"
+    assert found["listen"].right.startswith("must be a loopback address, 127.0.0.1 or [::1], not 0.0.0.0")
+    assert found["am_share"].right == "must be 0 to 1"
+    assert found["colour"].right.startswith("is not a setting; known: am_share, ")
+    assert str(found["am_share"]) == f"{file}:4: am_share = 1.5: must be 0 to 1"
+
+
+WRONG = {
+    'listen = "127.0.0.1"': "must be host:port",
+    'listen = "127.0.0.1:65536"': "must be host:port",
+    'listen = "example.org:7433"': "must be a loopback address",
+    "listen = 7433": "must be host:port",
+    'metrics_listen = "[::]:9433"': "must be a loopback address",
+    'binding_dir = "bindings"': "must be an absolute path",
+    'recorder_dir = "./record"': "must be an absolute path",
+    "recorder_files_max = 1": "must be 2 to 10000",
+    'log_level = "loud"': "must be debug, info, warning or error",
+    "watchers_max = 0": "must be 1 to 128",
+    'policy = "luck"': "must be arrival",
+    'cpu_servers = "ours"': "must be stock or service",
+    "stop_grace_s = -1": "must be 0 to 60",
+    "am_share = nan": "must be 0 to 1",
+    'audit_every_events = "often"': "must be 0 to",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_is_wrong_in_a_file(file: Path, line: str) -> None:
+    file.write_text(f"\n{line}\n")
+    (problem,) = check_config(file)
+    assert (problem.line, problem.key) == (2, line.partition(" ")[0])
+    assert WRONG[line] in problem.right
+
+
+def test_a_backoff_that_ends_before_it_begins(file: Path) -> None:
+    file.write_text("backoff_min_s = 10\nbackoff_max_s = 5\n")
+    (problem,) = check_config(file)
+    assert (problem.key, problem.line) == ("backoff_max_s", 2)
+    assert problem.right == "backoff_max_s must be at least backoff_min_s"
+
+
+def test_a_file_that_is_no_toml(file: Path) -> None:
+    file.write_text("listen = \n")
+    (problem,) = check_config(file)
+    assert (problem.file, problem.line, problem.right) == (str(file), 1, "must be TOML")
+
+
+def test_a_file_that_is_no_text(file: Path) -> None:
+    file.write_bytes(b'listen = "127.0.0.1:1"\n# \xff\n')
+    (problem,) = check_config(file)
+    assert (problem.line, problem.right) == (2, "must be TOML in UTF-8")
+
+
+def test_a_file_that_is_too_large(file: Path) -> None:
+    file.write_text("#" * (FILE_BYTES_MAX + 1))
+    assert "at most" in check_config(file)[0].right
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    (problem,) = check_config(file)
+    assert (problem.file, problem.line, problem.value) == (str(file), 0, "No such file or directory")
+    assert problems(file) == [problem]
+
+
+def test_a_good_file_has_no_problems(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YGS_LISTEN", "the environment does not matter here")
+    file.write_text('listen = "localhost:7433"\nbinding_dir = "/run/ygs"\nbackoff_min_s = 1\n')
+    assert check_config(file) == []
+
+
+def test_the_place_of_a_wrong_setting_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("watchers_max = 0\n")
+    monkeypatch.setenv("YGS_AM_SHARE", "much")
+    found = {problem.key: problem for problem in problems(file, stop_grace_s="long")}
+    assert found["watchers_max"].file == str(file)
+    assert (found["YGS_AM_SHARE"].file, found["YGS_AM_SHARE"].line) == ("environment", 0)
+    assert found["--stop-grace-s"].file == "command line"
+
+
+def test_control_sequences_in_a_value_are_escaped(file: Path) -> None:
+    file.write_text('log_level = "\\u001b[31mred"\n')
+    (problem,) = check_config(file)
+    assert "\x1b" not in str(problem)
