@@ -38,7 +38,9 @@ class Case:
 
 
 CASES = (
-    Case("at most 8 GPUs", ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (1, 8), (2, 4), (4, 2), (8, 1)), 100, TURNS),
+    Case(
+        "at most 8 GPUs", ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (1, 8), (2, 4), (4, 2), (8, 1)), 100, TURNS
+    ),
     Case("64 GPUs on 8 servers", ((8, 8), (16, 4)), 300, TURNS),
     Case("64 GPUs anywhere", ((64, 1),), 600, SCATTERED),
     Case("no place", ((16, 8), (64, 4), (200, 2)), 50, SCATTERED, placed=False),
@@ -124,8 +126,7 @@ class _Run:
         """Give p50, p99 and p99.9 of both ways."""
         figures = []
         for way, (decided, committed) in (("default gc", self._default), ("gc.freeze", self._frozen)):
-            for quantile in (0.5, 0.99, 0.999):
-                limit = self._case.limit_us if quantile == 0.99 else None
+            for quantile, limit in ((0.5, None), (0.99, self._case.limit_us), (0.999, None)):
                 name = f"{self._case.name}, {servers} servers, {way}, p{quantile * 100:g}"
                 note = f"outcome {_quantile(committed, quantile):.0f} µs" if self._case.placed else ""
                 figures.append(Figure(name, _quantile(decided, quantile), "µs", limit, note=note))

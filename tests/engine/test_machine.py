@@ -7,7 +7,14 @@ import os
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.engine.world import World, ask
 from yarn_gpu_sched.engine import Engine, EngineSettings
@@ -20,7 +27,6 @@ from yarn_gpu_sched.engine.events import (
     JobChanged,
     JobEnded,
     OutcomeReported,
-    Pass,
     ResourceManagerLost,
     ResourceManagerRegistered,
     ServerChanged,
@@ -103,9 +109,7 @@ class Machine(RuleBasedStateMachine):
     def register(self, settle_left_s: float, epoch: int = 1, cluster: str = "c") -> None:
         self.open.clear()
         self.world.apply(
-            ResourceManagerRegistered(
-                now_s=self.now_s, cluster_id=cluster, epoch=epoch, settle_left_s=settle_left_s
-            )
+            ResourceManagerRegistered(now_s=self.now_s, cluster_id=cluster, epoch=epoch, settle_left_s=settle_left_s)
         )
 
     @rule()
@@ -154,7 +158,7 @@ class Machine(RuleBasedStateMachine):
         recovered=st.sampled_from([False, False, True]),
         wanted=asks,
     )
-    def job(  # noqa: PLR0913 # hypothesis passes what it draws by name
+    def job(  # noqa: PLR0913, PLR0917 # hypothesis passes what it draws by name
         self,
         job_id: str,
         vc: str,
@@ -227,9 +231,7 @@ class Machine(RuleBasedStateMachine):
     def release(self, pick: int, again: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
         live = self.live()
         for _ in range(1 + again):
-            self.world.apply(
-                ContainerReleased(now_s=self.now_s, container_id=live[pick % len(live)].container_id)
-            )
+            self.world.apply(ContainerReleased(now_s=self.now_s, container_id=live[pick % len(live)].container_id))
 
     @precondition(lambda self: self.live())
     @rule(pick=st.integers(0, 50))
@@ -271,7 +273,7 @@ def run(examples: int, steps: int) -> None:
         derandomize="YGS_RANDOM" not in os.environ,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Machine, settings=chosen)  # type: ignore[no-untyped-call] # hypothesis does not type it
+    run_state_machine_as_test(Machine, settings=chosen)
 
 
 def test_all_laws_hold_after_every_event() -> None:

@@ -36,24 +36,26 @@ def server(
     partition: str = "",
     state: ServerState = ServerState.RUNNING,
 ) -> Server:
-    """A server; roomy unless said otherwise."""
+    """Make a server; roomy unless said otherwise."""
     return Server(server_id, server_id, rack, Resource(memory_mb, vcores, gpus), partition, state)
 
 
 def worker(gpus: int, memory_mb: int = 1024, vcores: int = 1) -> Resource:
-    """What a worker asks."""
+    """Give what a worker asks."""
     return Resource(memory_mb, vcores, gpus)
 
 
 def ask(count: int, resource: Resource, priority: int = 1, *, am: bool = False, partition: str = "") -> Ask:
-    """An ask at a priority."""
+    """Make an ask at a priority."""
     return Ask(RequestKey(priority), count, resource, am, partition)
 
 
 class World:
     """An engine with a resource manager that does what it is told."""
 
-    def __init__(self, settings: EngineSettings | None = None, engine: Engine | None = None, *, audited: bool = True) -> None:
+    def __init__(
+        self, settings: EngineSettings | None = None, engine: Engine | None = None, *, audited: bool = True
+    ) -> None:
         self.engine = engine or Engine(settings)
         self.audited = audited
         self.now_s = 0.0

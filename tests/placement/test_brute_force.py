@@ -71,7 +71,7 @@ def holds(row: Row, kinds: tuple[Kind, ...], counts: tuple[int, ...], *, strict:
 
 
 def fewest(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> int | None:
-    """The fewest servers that hold all of it, by trying every number of every kind on every server."""
+    """Count the fewest servers that hold all of it, by trying every number of every kind on every server."""
     start = tuple(kind.containers for kind in kinds)
     reached = {start: 0}
     for row in rows:
@@ -86,7 +86,7 @@ def fewest(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> int | N
 
 
 def expected(state: ClusterState, kinds: tuple[Kind, ...]) -> tuple[int, int] | None:
-    """The level and the number of servers."""
+    """Give the level and the number of servers."""
     uses = sorted((use for use in state.servers.values() if use.usable and use.gpus), key=lambda use: use.server_id)
     strict = all(
         any(holds(row_of(use, empty=True), (kind._replace(containers=1),), (1,), strict=True) for use in uses)

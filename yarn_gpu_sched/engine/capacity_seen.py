@@ -63,7 +63,8 @@ class CapacitySeen:
     def _demand(self, demand: Demand) -> str:
         makes = self.most.get(demand.partition, {})
         if not makes:
-            return f'asks partition "{demand.partition}", which has no servers' if demand.partition else _NO_SERVERS
+            name = f'partition "{demand.partition}"' if demand.partition else "the default partition"
+            return f"asks {name}, which has no servers" if self.most else _NO_SERVERS
         return _too_large(demand.kinds, makes)
 
     def _tag(self, tag: GangTag) -> str:

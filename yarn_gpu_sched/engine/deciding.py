@@ -177,7 +177,9 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
         if not dealer.all_dealt() or (demand.application_master and not masters_admit(core, want)):
             return None
         plan.commit()
-    decision = Decision(core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level)
+    decision = Decision(
+        core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level
+    )
     decision.parts = parts if len(demand.kinds) == 1 else _merged(parts)
     decision.gang = want.gang
     decision.application_master = demand.application_master

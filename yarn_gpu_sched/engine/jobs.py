@@ -57,6 +57,9 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         core.uncount(record)
         core.state.move_job(record, job.vc)
     record.job = job
+    if job.recovered and record.refusal:
+        record.refusal = ""
+        core.to_refuse.pop(job.job_id, None)
     if job.attempt > before.attempt:
         _start_anew(record)
     if job.tags != before.tags:

@@ -1,0 +1,214 @@
+"""Each law that is checked can fail: the state is corrupted, and the law names it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine.world import AM, World, ask, server, worker
+from yarn_gpu_sched.engine.audit import ENGINE_LAWS
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
+from yarn_gpu_sched.model.resource import Resource
+
+
+def busy() -> Core:
+    """Let a gang run with its master, a decision is under way, one gang waits, a job has ended."""
+    world = World().up(server("s1"), server("s2"), server("s3", rack="/r2"))
+    world.submit("runs", "gang:2x2")
+    world.ask("runs", ask(1, AM, 0, am=True), ask(2, worker(2)))
+    world.run()
+    world.submit("ended")
+    world.end("ended")
+    world.submit("decided", "gang:1x2")
+    world.ask("decided", ask(1, worker(2)))
+    world.decide()
+    world.submit("waits", "gang:3x4")
+    world.ask("waits", ask(3, worker(4)))
+    world.decide()
+    return world.engine._core
+
+
+def double_hold(core: Core) -> None:
+    """Law 1: a second container gets a GPU that is held."""
+    container = Container("other", "runs", 1, "s1", Resource(0, 0, 1), (0,))
+    core.state.add_container(container)
+
+
+def free_what_is_held(core: Core) -> None:
+    core.state.servers["s1"].free_mask |= 1
+
+
+def miscount_server(core: Core) -> None:
+    core.state.servers["s1"].memory_free_mb += 1
+
+
+def miscount_free_gpus(core: Core) -> None:
+    core.state.servers["s1"].gpus_free += 1
+
+
+def miscount_capacity(core: Core) -> None:
+    core.state.capacity = core.state.capacity.plus(Resource(0, 0, 1))
+
+
+def miscount_masters(core: Core) -> None:
+    core.state.am_mb -= 1
+
+
+def miscount_gpu_servers(core: Core) -> None:
+    core.state.gpu_servers_mb += 1
+
+
+def lag_index(core: Core) -> None:
+    partition = core.index.partition("")
+    partition.totals[0] ^= partition.domains[0].bit
+
+
+def miscount_job(core: Core) -> None:
+    core.state.jobs["runs"].used_gpus += 1
+
+
+def miscount_vc(core: Core) -> None:
+    core.state.virtual_clusters["root.a"].used_gpus += 1
+
+
+def split_gang(core: Core) -> None:
+    """Law 4: one container of a gang is missing from the decision."""
+    decision = next(iter(core.state.decisions.values()))
+    decision.assignments = decision.assignments[1:]
+
+
+def half_gang(core: Core) -> None:
+    """Law 4: members live though the gang was not placed."""
+    core.state.jobs["runs"].gang_placed = False
+
+
+def end_twice(core: Core) -> None:
+    core.state.jobs["ended"].ended_s = None
+
+
+def ask_after_end(core: Core) -> None:
+    core.state.jobs["ended"].asks = (ask(1, worker(1)),)
+
+
+def miscount_states(core: Core) -> None:
+    core.jobs_pending += 1
+
+
+def lose_order(core: Core) -> None:
+    core.order.pop()
+
+
+def count_twice(core: Core) -> None:
+    """Law 6: a container is listed at a second server."""
+    container = next(iter(core.state.containers.values()))
+    other = "s3" if container.server_id != "s3" else "s2"
+    core.state.servers[other].containers[container.container_id] = container
+
+
+def lose_decision(core: Core) -> None:
+    core.state.jobs["decided"].decisions.clear()
+
+
+def refuse_recovered(core: Core) -> None:
+    record = core.state.jobs["waits"]
+    job = record.job
+    record.job = type(job)(job.job_id, job.vc, tags=job.tags, submit_time_s=job.submit_time_s, recovered=True)
+    record.refusal = "asks too much"
+
+
+def refuse_without_reason(core: Core) -> None:
+    core.to_refuse["waits"] = None
+
+
+def leave_line(core: Core) -> None:
+    core.queue.clear()
+
+
+def lose_wake(core: Core) -> None:
+    """Law 12: a line is neither ready nor waiting for anything."""
+    core.queue._for_slots.clear()
+
+
+def forget_reason(core: Core) -> None:
+    """Law 13: a job is pending, asks nothing, and holds its master only."""
+    record = core.state.jobs["runs"]
+    record.gang_placed = False
+    record.gang = None
+    record.asks = (ask(1, worker(1)),)
+    record.in_flight = {(record.asks[0].key, record.asks[0].resource, False): 1}
+
+
+CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
+    (1, double_hold),
+    (1, free_what_is_held),
+    (2, miscount_server),
+    (2, miscount_free_gpus),
+    (2, miscount_capacity),
+    (2, miscount_masters),
+    (2, miscount_gpu_servers),
+    (2, lag_index),
+    (3, miscount_job),
+    (3, miscount_vc),
+    (4, split_gang),
+    (4, half_gang),
+    (5, end_twice),
+    (5, ask_after_end),
+    (5, miscount_states),
+    (5, lose_order),
+    (6, count_twice),
+    (6, lose_decision),
+    (10, refuse_recovered),
+    (10, refuse_without_reason),
+    (12, leave_line),
+    (12, lose_wake),
+]
+
+
+def broken(core: Core) -> set[int]:
+    return {found.law for found in [*STATE_LAWS.broken(core.state), *ENGINE_LAWS.broken(core)]}
+
+
+def test_nothing_is_broken_before() -> None:
+    assert broken(busy()) == set()
+
+
+@pytest.mark.parametrize(("law", "corrupt"), CORRUPTIONS, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_a_law_can_fail(law: int, corrupt: Callable[[Core], None]) -> None:
+    core = busy()
+    corrupt(core)
+    assert law in broken(core)
+
+
+def test_law_13_can_fail() -> None:
+    world = World(audited=False).up(server("s1"))
+    world.submit("j")
+    world.seen("am", "j", "s1", AM, application_master=True)
+    core = world.engine._core
+    record = core.state.jobs["j"]
+    record.asks = (ask(1, worker(1)),)
+    record.in_flight = {(record.asks[0].key, record.asks[0].resource, False): 1}
+    assert 13 in broken(core)
+
+
+def test_every_law_is_corrupted_by_a_test() -> None:
+    """Every declared check, not only every number, is seen to fail by some corruption."""
+    failed: set[str] = set()
+    for _, corrupt in [*CORRUPTIONS, (13, forget_reason)]:
+        core = busy()
+        corrupt(core)
+        failed |= {found.title for found in [*STATE_LAWS.broken(core.state), *ENGINE_LAWS.broken(core)]}
+    failed.add("every pending job has a waiting reason")  # test_law_13_can_fail
+    declared = {title for _, title, _ in [*STATE_LAWS._laws, *ENGINE_LAWS._laws]}
+    assert declared - failed == set()
+
+
+def test_evidence_is_bounded() -> None:
+    laws: Laws[int] = Laws()
+
+    @laws.law(99, "many things are wrong")
+    def check(subject: int) -> list[str]:
+        return [f"thing {number}" for number in range(subject)]
+
+    assert check(1) == ["thing 0"]
+    assert len(laws.broken(1_000)) == EVIDENCE_MAX

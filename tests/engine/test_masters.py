@@ -1,0 +1,124 @@
+"""Application masters and other containers without GPUs on GPU servers: capped, and never in a GPU's way."""
+
+from tests.engine.world import AM, World, ask, server, worker
+from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.resource import Resource
+
+
+def masters(world: World) -> tuple[int, int]:
+    """Memory and vcores that masters hold."""
+    state = world.engine._core.state
+    return state.am_mb, state.am_vcores
+
+
+def test_masters_stay_under_their_share() -> None:
+    world = World().up(server("s1", memory_mb=10_240), server("s2", memory_mb=10_240))
+    for number in range(6):
+        world.submit(f"j{number}")
+        world.ask(f"j{number}", ask(1, AM, 0, am=True))
+    world.run()
+    assert masters(world) == (2_048, 4)
+    assert world.why("j4") == (
+        "am_limit: asks 512 MB and 1 vcores for its master; 4 masters hold 2048 MB and 4 vcores"
+        " of the 2048 MB and 12 vcores that masters may have on GPU servers"
+    )
+    world.end("j0")
+    assert [one.job_id for one in world.run()] == ["j4"]
+
+
+def test_one_master_may_always_run() -> None:
+    world = World(EngineSettings(am_share=0.0)).up(server("s1"))
+    for job_id in ("a", "b"):
+        world.submit(job_id)
+        world.ask(job_id, ask(1, AM, 0, am=True))
+    assert [one.job_id for one in world.run()] == ["a"]
+    world.end("a")
+    assert [one.job_id for one in world.run()] == ["b"]
+
+
+def test_a_share_that_grows_lets_masters_go_on() -> None:
+    world = World(EngineSettings(am_share=0.0)).up(server("s1"))
+    for job_id in ("a", "b"):
+        world.submit(job_id)
+        world.ask(job_id, ask(1, AM, 0, am=True))
+    world.run()
+    world.remove("s1")
+    world.change(server("s2"))
+    assert [one.job_id for one in world.run()] == ["b"]
+
+
+def test_containers_without_gpus_leave_every_free_gpu_its_share() -> None:
+    """C28: helpers never fill the memory of servers whose GPUs are then of no use."""
+    world = World().up(*(server(f"s{number}", 1, memory_mb=4_096, vcores=8) for number in range(4)))
+    world.submit("helpers")
+    world.ask("helpers", ask(50, worker(0, 100)))
+    world.run()
+    world.submit("gang", "gang:4x1")
+    world.ask("gang", ask(4, worker(1, 3_600, 7)))
+    assert [one.job_id for one in world.run()] == ["gang"]
+    assert world.why("helpers").startswith("other_resources: asks 1 container of 100 MB")
+
+
+def test_a_gpu_in_use_gives_what_it_leaves_of_its_share_to_others() -> None:
+    world = World().up(server("s1", 1, memory_mb=4_096))
+    world.submit("helper")
+    world.ask("helper", ask(1, worker(0, 300)), ask(1, worker(0, 350), 2))
+    assert len(world.run()) == 1
+    world.submit("gang", "gang:1x1")
+    world.ask("gang", ask(1, worker(1, 500)))
+    assert [one.job_id for one in world.run()] == ["gang", "helper"]
+
+
+def test_where_every_server_is_small_progress_is_made_all_the_same() -> None:
+    world = World().up(server("s1", 4, memory_mb=4_096, vcores=8), server("s2", 4, memory_mb=4_096, vcores=8))
+    world.seen("x", "other", "s2", worker(2))
+    world.submit("j", "gang:2x4")
+    world.ask("j", ask(1, Resource(1_024, 1), 0, am=True))
+    (master,) = world.run()
+    assert master.assignments[0].server_id == "s2"
+
+
+def test_servers_without_gpus_are_left_to_stock_placement() -> None:
+    world = World().up(server("cpu", 0))
+    world.submit("j")
+    world.ask("j", ask(1, worker(0)))
+    assert world.run() == []
+    assert world.engine.job("j").state is JobState.PENDING  # type: ignore[union-attr] # it was submitted above
+    assert world.engine.waiting("j") is not None
+
+
+def test_servers_without_gpus_are_used_where_that_is_set() -> None:
+    world = World(EngineSettings(place_on_cpu_servers=True)).up(server("cpu", 0), server("s1", 4, memory_mb=4_096))
+    world.submit("j")
+    world.ask("j", ask(1, worker(0, 2_000)))
+    assert [one.assignments[0].server_id for one in world.run()] == ["cpu"]
+
+
+def test_a_thousand_managed_applications_on_16_gpus_never_stall() -> None:
+    """Every one runs to its end, masters stay under their cap all the time."""
+    servers = [server(f"s{number}", memory_mb=20_480, vcores=32, rack=f"/r{number % 2}") for number in range(4)]
+    world = World(EngineSettings(ended_jobs_max=50), audited=False).up(*servers)
+    shapes = [(1, 4), (4, 4), (2, 2), (16, 1), (3, 2), (1, 1), (5, 1), (2, 4), (8, 2)]
+    for number in range(1_000):
+        containers, gpus = shapes[number % len(shapes)]
+        world.submit(f"j{number:04d}", f"gang:{containers}x{gpus}")
+        world.ask(f"j{number:04d}", ask(1, AM, 0, am=True))
+    done = 0
+    for _ in range(3_000):
+        for placed in world.run():
+            view = world.engine.job(placed.job_id)
+            assert view is not None
+            if view.state is JobState.RUNNING:
+                world.end(placed.job_id)
+                done += 1
+            else:
+                containers, gpus = shapes[int(placed.job_id[1:]) % len(shapes)]
+                world.ask(placed.job_id, ask(containers, worker(gpus)))
+            assert masters(world)[0] <= 8_192
+        if done == 1_000:
+            break
+    assert done == 1_000
+    assert world.engine.audit() == []
+    assert world.engine.cluster().used == Resource()
+    assert world.engine.jobs(limit=100)[1] == 50
