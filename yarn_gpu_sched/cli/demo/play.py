@@ -15,7 +15,7 @@ from yarn_gpu_sched.cli.demo.story import FITS, REFUSED, STORIES, TWINS, WAVES
 from yarn_gpu_sched.cli.demo.submission import Submission
 from yarn_gpu_sched.client import ServiceError
 
-WAIT_S_MAX = 120.0
+WAIT_S_MAX = 240.0
 _POLL_S = 0.1
 
 
@@ -90,7 +90,7 @@ class Play:
             if ended_early and not submission.story.go_file(submission.workers).exists():
                 said = submission.diagnostics or submission.output[-500:]
                 raise DemoError(f"{submission.story.app_name} ended before it was let go: {said}")
-            if submission.exit_code not in (None, 0) and not submission.app_id:
+            if submission.failed_to_submit:
                 raise DemoError(f"yarn could not submit {submission.story.app_name}: {submission.output[-500:]}")
 
     def _running(self, key: str) -> bool:

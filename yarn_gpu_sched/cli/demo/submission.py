@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from yarn_gpu_sched.cli.demo.story import Story
 from yarn_gpu_sched.embedded import ClusterError, EmbeddedCluster
 
-YARN_S_MAX = 240.0
+YARN_S_MAX = 600.0
+UNKNOWN_S_MAX = 15.0
 FINAL_STATES = ("FINISHED", "FAILED", "KILLED")
 
 
@@ -23,6 +25,7 @@ class Submission:
         self.app: dict[str, Any] = {}
         self.exit_code: int | None = None
         self.output = ""
+        self.exited_at_s: float | None = None
         self._cluster = EmbeddedCluster(cluster)
         self._thread = threading.Thread(target=self._run, name=f"yarn-{story.key}", daemon=True)
         self._thread.start()
@@ -41,6 +44,12 @@ class Submission:
     def diagnostics(self) -> str:
         """What the ResourceManager says about the application."""
         return str(self.app.get("diagnostics", ""))
+
+    @property
+    def failed_to_submit(self) -> bool:
+        """Whether `yarn` has ended for a while and the ResourceManager knows no such application."""
+        ended_at_s = self.exited_at_s
+        return not self.app and ended_at_s is not None and time.monotonic() - ended_at_s > UNKNOWN_S_MAX
 
     @property
     def started(self) -> int:
@@ -64,3 +73,4 @@ class Submission:
             self.output = str(error)
         else:
             self.output, self.exit_code = f"{done.stdout}\n{done.stderr}", done.returncode
+        self.exited_at_s = time.monotonic()
