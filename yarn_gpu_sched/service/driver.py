@@ -11,7 +11,7 @@ Who may speak for the cluster is decided here too (fencing): the newest resource
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import grpc
 import msgspec
@@ -31,7 +31,7 @@ _SLICE_EVENTS = 256
 
 _log = structlog.get_logger(__name__)
 
-Events = Callable[[float], Iterable[events.AnyEvent]]
+Events = Callable[[float], Sequence[events.AnyEvent]]
 
 
 class _Work(msgspec.Struct, frozen=True, gc=False):
@@ -170,7 +170,9 @@ class Driver:
                 work.session.slots.release()
 
     async def _apply_all(self, work: _Work) -> None:
-        for count, event in enumerate(work.make(self._tick()), 1):
+        made = work.make(self._tick())
+        self._outlets.metrics.events.inc(len(made))
+        for count, event in enumerate(made, 1):
             self._apply(event)
             if count % _SLICE_EVENTS == 0:
                 await asyncio.sleep(0)

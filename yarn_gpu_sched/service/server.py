@@ -115,14 +115,23 @@ class Service:
     async def start(self) -> None:
         """Listen. Raises `CannotStart`."""
         self.port = self._listen(self.settings.address)
-        if self.settings.metrics_address is not None:
-            self._exporter = Exporter(self.settings.metrics_address, self.metrics.registry)
-            self._gauges.start()
+        self._export()
         self._driving = asyncio.create_task(self.driver.run())
         await self._server.start()
         for name in ("", *(service.full_name for service in _SERVICES)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         _log.info("listening", address=str(Address(self.settings.address.host, self.port)))
+
+    def _export(self) -> None:
+        address = self.settings.metrics_address
+        if address is None:
+            return
+        try:
+            self._exporter = Exporter(address, self.metrics.registry)
+        except OSError as error:
+            raise CannotStart(f"metrics_listen: {address} cannot be listened on: {error.strerror}") from error
+        self._gauges.start()
+        _log.info("metrics_listening", address=str(Address(address.host, self._exporter.port)))
 
     def _listen(self, address: Address) -> int:
         try:

@@ -1,0 +1,142 @@
+"""The driver: one pass a batch, time never backwards, failures contained, laws sampled."""
+
+import asyncio
+from collections.abc import Callable
+
+import grpc
+import pytest
+
+from tests.service import changes
+from tests.service.conftest import settled, until
+from tests.service.raw_link import RawLink
+from yarn_gpu_sched.engine import Broken, events
+from yarn_gpu_sched.engine.commands import AnyCommand
+from yarn_gpu_sched.service import FakeClock, Service, Settings
+
+Link = Callable[[], RawLink]
+
+
+@pytest.fixture
+def applied(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[events.AnyEvent]:
+    """Every event that the engine of the service is told."""
+    told: list[events.AnyEvent] = []
+    apply = service.engine.apply
+
+    def spy(event: events.AnyEvent) -> list[AnyCommand]:
+        told.append(event)
+        return apply(event)
+
+    monkeypatch.setattr(service.engine, "apply", spy, raising=False)
+    return told
+
+
+def kinds(applied: list[events.AnyEvent]) -> list[str]:
+    return [type(event).__name__ for event in applied]
+
+
+async def test_each_batch_is_followed_by_one_pass(service: Service, link: Link, applied: list[events.AnyEvent]) -> None:
+    one = link()
+    await one.registered()
+    await one.batch(changes.server(), changes.job(), snapshot_end=True)
+    await one.batch(changes.server("gpu-2:1"), changes.server("gpu-3:1"))
+    await until(lambda: len(applied) == 8)
+    await settled(service)
+    assert kinds(applied) == [
+        "ResourceManagerRegistered",
+        *("ServerChanged", "JobChanged", "SnapshotEnded", "Pass"),
+        *("ServerChanged", "ServerChanged", "Pass"),
+    ]
+
+
+async def test_time_never_runs_backwards(
+    service: Service, clock: FakeClock, link: Link, applied: list[events.AnyEvent]
+) -> None:
+    one = await link().open(changes.server())
+    for index in range(10):
+        clock._now_s += 1.0 if index % 2 else -1.0
+        await one.batch(changes.server(f"gpu-{index}:1"))
+        await until(lambda: service.engine.servers()[1] == index + 2)  # noqa: B023 - awaited at once
+    times_s = [event.now_s for event in applied]
+    assert times_s == sorted(times_s)
+
+
+async def test_a_pass_comes_when_its_time_has_come(
+    service: Service, clock: FakeClock, link: Link, applied: list[events.AnyEvent]
+) -> None:
+    await link().open(changes.server(gpus=1), changes.job(tags=["gang:8x1"]), changes.asks(count=8), settle_s=2.0)
+    await settled(service)
+    before = len(applied)
+    clock.advance(1.5)
+    await settled(service)
+    assert len(applied) == before
+    clock.advance(0.5)
+    await until(lambda: len(applied) > before)
+    assert kinds(applied)[before:] == ["Pass"]
+
+
+async def test_the_event_loop_breathes_within_a_long_batch(
+    service: Service, link: Link, applied: list[events.AnyEvent]
+) -> None:
+    one = await link().open()
+    await settled(service)
+    before = len(applied)
+    seen: set[int] = set()
+    await one.batch(*[changes.server(f"gpu-{index}:1") for index in range(2_000)])
+    async with asyncio.timeout(20):
+        while len(applied) < before + 2_001:
+            seen.add(len(applied) - before)
+            await asyncio.sleep(0)
+    assert len([count for count in seen if 0 < count < 2_000]) >= 5
+
+
+async def test_a_failure_of_the_engine_ends_the_stream_and_the_next_one_works(
+    service: Service, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await link().open(changes.server())
+    await settled(service)
+
+    def fail(_event: events.AnyEvent) -> list[AnyCommand]:
+        raise ZeroDivisionError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.engine, "apply", fail, raising=False)
+        await one.batch(changes.server("gpu-2:1"))
+        ended = await one.end()
+        assert (ended.code, ended.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
+        await service.driver.settle()
+    assert service.metrics.engine_failures._value.get() >= 1
+    two = await link().open(changes.server(), changes.job(), changes.asks())
+    assert len(await two.decisions()) == 1
+    await settled(service)
+
+
+async def test_while_a_batch_waits_its_stream_is_not_read_on(service: Service, link: Link) -> None:
+    one = await link().open()
+    await settled(service)
+    session = service.driver.session
+    assert session is not None
+    waiting = 0
+    async with session.slots, session.slots, session.slots:
+        for index in range(50):
+            await one.batch(changes.server(f"gpu-{index}:1"))
+        await until(lambda: service.engine.servers()[1] == 50)
+        waiting = service.driver.queued
+    assert waiting <= 4
+    await settled(service)
+
+
+class TestAudit:
+    """Laws are checked as events go by."""
+
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(listen="127.0.0.1:0", audit_every_events=5)
+
+    async def test_once_in_so_many_events(self, service: Service, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+        broken = [Broken(2, "sums", "seeded")]
+        monkeypatch.setattr(service.engine, "audit", lambda: broken, raising=False)
+        await link().open(*[changes.server(f"gpu-{index}:1") for index in range(12)])
+        await service.driver.settle()
+        await until(lambda: service.engine.cluster().connected)
+        # registered, 12 servers, a pass for each of two batches, the end of the snapshot
+        await until(lambda: service.metrics.broken_laws.labels("2")._value.get() == 3)
