@@ -18,7 +18,7 @@ def cluster_view(core: Core) -> ClusterView:
     session, state = core.session, core.state
     return ClusterView(
         cluster_id=session.cluster_id,
-        connected=session.connected,
+        connected=session.deciding,
         epoch=session.epoch,
         capacity=state.capacity,
         used=state.used,
