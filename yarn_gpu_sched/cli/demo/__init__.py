@@ -40,11 +40,15 @@ def demo(hadoop: str, folder: Path | None) -> None:
     """
     narrator = Narrator()
     made = _new_folder(folder)
-    with _terminated_as_interrupted():
-        held = _show(narrator, made, hadoop)
-    if held and folder is None:
-        shutil.rmtree(made, ignore_errors=True)
-    else:
+    worth_a_look = folder is not None
+    try:
+        with _terminated_as_interrupted():
+            held = _show(narrator, made, hadoop)
+        worth_a_look = worth_a_look or not held
+    finally:
+        if not worth_a_look:
+            shutil.rmtree(made, ignore_errors=True)
+    if worth_a_look:
         narrator.say(f"logs are in {made}")
     narrator.say(f"the demo took {duration(narrator.elapsed_s)}; all held" if held else "not all of it held", "bold")
     click.get_current_context().exit(ExitCode.DONE if held else ExitCode.FAILED)
