@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
     given = parser.parse_args(argv)
     if unknown := sorted(set(given.names) - set(BENCHMARKS)):
         parser.error(f"{', '.join(unknown)}: no such benchmark; there are {', '.join(BENCHMARKS)}")
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     held = True
     for name in given.names or BENCHMARKS:
         measure: Callable[[], Measured] = importlib.import_module(f"benchmarks.{name}").measure

@@ -58,16 +58,16 @@ class Took:
 def took(arena: Arena) -> Iterator[Took]:
     """Measure what ResourceManager and service take inside the block."""
     names = ("rm", "service") if arena.service else ("rm",)
-    processes = {name: psutil.Process(arena.pid(name)) for name in names}
     result = Took()
-    begun_s, before = time.monotonic(), {name: _cpu_s(process) for name, process in processes.items()}
+    begun_s, before = time.monotonic(), {name: cpu_s(arena, name) for name in names}
     yield result
     result.seconds = time.monotonic() - begun_s
-    result.cpu_s = {name: _cpu_s(process) - before[name] for name, process in processes.items()}
+    result.cpu_s = {name: cpu_s(arena, name) - before[name] for name in names}
 
 
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
+def cpu_s(arena: Arena, name: str) -> float:
+    """Return the processor seconds that "rm" or "service" has taken since it was started."""
+    times = psutil.Process(arena.pid(name)).cpu_times()
     return float(times.user + times.system)
 
 
