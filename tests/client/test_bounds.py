@@ -1,0 +1,77 @@
+"""Every queue of the library has a bound, and does what docs/client.md says when it is full."""
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.client.scripted import WAIT_S, ScriptedLink, place, serving
+from yarn_gpu_sched.client import LinkLostError, ResourceManagerLink
+from yarn_gpu_sched.client import session as session_module
+from yarn_gpu_sched.client.session import Outcomes
+from yarn_gpu_sched.protocol.v1 import decision_pb2
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def await_condition(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_decisions_that_nobody_takes_hold_the_service_back_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "DECISIONS_WAITING_MAX", 10)
+    monkeypatch.setattr(session_module, "SILENCE_MAX_S", 1.0)
+    service = ScriptedLink()
+    with serving(service.add) as target, ResourceManagerLink(target, cluster_id="c", epoch=1) as link:
+        link.register(timeout_s=WAIT_S)
+        service.next("register")
+        service.next("batch")
+        service.decide(*(place(number) for number in range(1, 101)))
+        session = link._session
+        assert session is not None
+        await_condition(session._decisions.full)
+        heartbeats = 0
+        while heartbeats < 3:  # longer than the silence that would end a session
+            heartbeats += service.heard.get(timeout=WAIT_S).HasField("heartbeat")
+        assert session._decisions.qsize() == 10
+        assert link.connected
+        taken = link.decisions()
+        assert [next(taken).decision_id for _ in range(100)] == list(range(1, 101))
+
+
+def test_outcomes_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "OUTCOMES_KEPT_MAX", 3)
+    outcomes = Outcomes()
+    for number in range(1, 5):
+        assert outcomes.admit(number) == (True, None)
+    assert outcomes.admit(4) == (False, None)
+    assert outcomes.admit(1) == (True, None)  # forgotten, and so new
+    outcomes.answer(decision_pb2.Outcome(decision_id=4))
+    assert outcomes.admit(4) == (False, decision_pb2.Outcome(decision_id=4))
+
+
+def test_an_ended_session_yields_no_more_of_what_waited() -> None:
+    service = ScriptedLink()
+    with serving(service.add) as target, ResourceManagerLink(target, cluster_id="c", epoch=1) as link:
+        link.register(timeout_s=WAIT_S)
+        service.decide(place(1), place(2))
+        taken = link.decisions()
+        assert next(taken).decision_id == 1
+        link.drop()
+        with pytest.raises(LinkLostError, match="dropped here"):
+            next(taken)
+
+
+def test_every_queue_names_a_test_that_is_there() -> None:
+    text = (REPOSITORY / "docs" / "client.md").read_text(encoding="utf-8")
+    table = text.partition("| queue |")[2].partition("\n\n")[0].splitlines()[2:]
+    named = [re.search(r"`([\w/]+\.py)::(\w+)`", row) for row in table]
+    assert len(named) == 3
+    for row, found in zip(table, named, strict=True):
+        assert found, row
+        assert f"def {found[2]}(" in (REPOSITORY / "tests" / found[1]).read_text(encoding="utf-8"), row
