@@ -11,6 +11,7 @@ from yarn_gpu_sched.engine.events import (
     AsksChanged,
     ContainerReleased,
     ContainerSeen,
+    Event,
     JobChanged,
     JobEnded,
     OutcomeReported,
@@ -36,6 +37,35 @@ EACH = (65_536, 8)
 def filled(servers: int, free_a_server: list[list[int]], seed: int = 1) -> DecisionWorld:
     """Make a cluster whose racks take turns in having so many GPUs free on their servers."""
     return DecisionWorld(servers, free_a_server, seed)
+
+
+def snapshot_s(servers: int, containers: int) -> float:
+    """Tell an engine of a cluster, its servers in no order; return the seconds of its work."""
+    rng = random.Random(2)
+    events: list[Event] = [ResourceManagerRegistered(now_s=0.0, cluster_id="bench", epoch=1)]
+    names = [f"s{number:05d}" for number in range(servers)]
+    for name in rng.sample(names, servers):
+        rack = f"/r{int(name[1:]) // RACK_SERVERS:04d}"
+        events.append(ServerChanged(now_s=0.0, server=Server(name, name, rack, CAPACITY)))
+    for number in range(containers // 10):
+        job = Job(f"j{number}", f"root.vc{number % 16}", tags=("gang:10x2",), submit_time_s=float(number))
+        events.append(JobChanged(now_s=0.0, job=job))
+    for number in range(containers):
+        resource = Resource(2 * EACH[0], 2 * EACH[1], 2)
+        first = 2 * (number // servers)
+        container = Container(
+            f"k{number}", f"j{number // 10}", 1, names[number % servers], resource, (first, first + 1)
+        )
+        events.append(ContainerSeen(now_s=0.0, container=container))
+    asks = (Ask(RequestKey(1), 1, Resource(EACH[0], EACH[1], 1)),)
+    events.extend(
+        AsksChanged(now_s=0.0, job_id=f"j{number}", attempt=1, asks=asks) for number in range(containers // 10)
+    )
+    engine = Engine()
+    begin = time.thread_time()
+    for event in [*events, SnapshotEnded(now_s=0.0), Pass(now_s=0.0)]:
+        engine.apply(event)
+    return time.thread_time() - begin
 
 
 class DecisionWorld:
@@ -92,7 +122,10 @@ class DecisionWorld:
         return job_id
 
     def decide(self) -> tuple[PlaceGang | None, int]:
-        """Let the engine decide; return what it decided and the nanoseconds it took."""
+        """Let the engine decide; return what it decided and the nanoseconds of its work.
+
+        They are of this thread's processor time: what other processes take of the machine is not in them.
+        """
         event = Pass(now_s=0.0)
         apply = self.engine.apply
         begin = time.thread_time_ns()

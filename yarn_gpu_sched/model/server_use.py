@@ -22,7 +22,7 @@ class ServerUse:
     """A server, what is in use there, and what is free.
 
     Free memory and vcores may be negative: what a resource manager over-committed is shown as it is, and nothing new fits.
-    ``gpus_free`` is never negative. The last five fields belong to the placement index, which keeps them current.
+    ``gpus_free`` is never negative; ``usable`` tells whether new containers may be placed here. The last five fields belong to the placement index, which keeps them current.
     """
 
     __slots__ = (
@@ -44,6 +44,7 @@ class ServerUse:
         "server_id",
         "share_mb",
         "share_vcores",
+        "usable",
         "vcores_free",
     )
 
@@ -59,11 +60,6 @@ class ServerUse:
         self.set_server(server, cpu_share)
 
     @property
-    def usable(self) -> bool:
-        """Tell whether new containers may be placed here."""
-        return self.server.state is ServerState.RUNNING
-
-    @property
     def used(self) -> Resource:
         """What live containers and decisions under way hold."""
         capacity = self.server.capacity
@@ -77,6 +73,7 @@ class ServerUse:
         self.server = server
         self.server_id = server.server_id
         self.gpus = server.capacity.gpus
+        self.usable = server.state is ServerState.RUNNING
         self.capacity_mask = (1 << self.gpus) - 1
         self.share_mb = int(server.capacity.memory_mb * (1 - cpu_share)) // self.gpus if self.gpus else 0
         self.share_vcores = int(server.capacity.vcores * (1 - cpu_share)) // self.gpus if self.gpus else 0

@@ -173,9 +173,12 @@ def emptiest_first(partition: Partition, domains: int, gpus_min: int, visits: Vi
             low = found & -found
             found ^= low
             domain = partition.domains[low.bit_length() - 1]
-            for use in members(domain, domain.by_free[free]):
+            uses, servers = domain.uses, domain.by_free[free]
+            while servers:
+                low = servers & -servers
+                servers ^= low
                 visits.entries += 1
-                yield use
+                yield uses[low.bit_length() - 1]
 
 
 def members(domain: Domain, servers: int) -> Iterator[ServerUse]:

@@ -32,7 +32,8 @@ class FreeIndex:
 
     def update(self, use: ServerUse) -> None:
         """Learn that the free amounts of a server changed."""
-        self._partition_of[use.server_id].update(use)
+        if use.indexed:
+            self._partition_of[use.server_id].update(use)
 
     def clear(self) -> None:
         """Forget all servers."""

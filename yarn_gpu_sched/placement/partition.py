@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain, Signature
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Row
-from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX, cell_of
+from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX
 
 RUNGS_MAX = 8_192
 """Longest ladder: counts beyond it are told apart by looking at the domains themselves."""
@@ -203,7 +203,11 @@ class Partition:
         if use.gpus_free != use.indexed_gpus:
             self._move(domain, use.bit, use.indexed_gpus, use.gpus_free)
             use.indexed_gpus = use.gpus_free
-        cell = cell_of(use)
+        memory_mb = use.memory_free_mb - use.gpus_free * use.share_mb
+        vcores = use.vcores_free - use.gpus_free * use.share_vcores
+        cell = memory_mb.bit_length() << CELL_BITS if memory_mb > 0 else 0  # as cell_of: a call costs time here
+        if vcores > 0:
+            cell |= vcores.bit_length()
         if cell != use.cell:
             if cell > use.cell or (cell & MAGNITUDE_MAX) > (use.cell & MAGNITUDE_MAX):
                 self.spare_grew = True
@@ -236,13 +240,15 @@ class Partition:
         old = domain.gpus_free
         new = domain.gpus_free = old - before + after
         totals = self.totals
-        for rung in range(new, min(old, RUNGS_MAX)):
+        for rung in range(new, min(RUNGS_MAX, old)):
             totals[rung] ^= flag
         for size, ladder in self.slots.items():
-            old = domain.slots[size]
-            new = domain.slots[size] = old - before // size + after // size
-            for rung in range(new, min(old, RUNGS_MAX)):
-                ladder[rung] ^= flag
+            fewer = before // size - after // size
+            if fewer:
+                old = domain.slots[size]
+                new = domain.slots[size] = old - fewer
+                for rung in range(new, min(RUNGS_MAX, old)):
+                    ladder[rung] ^= flag
 
     def _count_up(self, domain: Domain, flag: int, before: int, after: int) -> None:
         at_least, servers, ladders = domain.at_least, self.servers_at_least, self.ladders
@@ -255,9 +261,11 @@ class Partition:
         domain.gpus_free = old - before + after
         _climb(self.totals, flag, old, domain.gpus_free)
         for size, ladder in self.slots.items():
-            old = domain.slots.get(size, 0)
-            domain.slots[size] = old - before // size + after // size
-            _climb(ladder, flag, old, domain.slots[size])
+            more = after // size - before // size
+            if more:
+                old = domain.slots.get(size, 0)
+                domain.slots[size] = old + more
+                _climb(ladder, flag, old, old + more)
 
     def slot_ladder(self, size: int) -> Ladder:
         """Give the ladder of containers of ``size`` GPUs; the first time, it is made."""
