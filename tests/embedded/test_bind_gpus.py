@@ -102,6 +102,22 @@ def test_nested_bash_keeps_what_a_launcher_set(tmp_path: Path, nested: str) -> N
     assert run(tmp_path, nested).stdout == "7\n"
 
 
+@pytest.mark.parametrize(
+    ("content", "shown"), [("0,3\n", "[0,3] PCI_BUS_ID 0,3 none"), ("\n", "[] PCI_BUS_ID void none")]
+)
+def test_launch_script_that_exports_the_nodemanagers_variables_again_is_outlived(
+    tmp_path: Path, content: str, shown: str
+) -> None:
+    # As DefaultContainerExecutor does it: a bash of its own, the launch script, then the user's command.
+    deliver(tmp_path, content)
+    (tmp_path / "command.sh").write_text(SHOW)
+    (tmp_path / "launch.sh").write_text(
+        f"export BASH_ENV={BIND_SCRIPT} CUDA_VISIBLE_DEVICES=-1 NVIDIA_VISIBLE_DEVICES=void\n"
+        f"exec /bin/bash -c 'bash {tmp_path}/command.sh'\n"
+    )
+    assert run(tmp_path, f"bash {tmp_path}/launch.sh; true").stdout == f"{shown}\n"
+
+
 def test_container_started_from_a_container_is_bound_by_itself(tmp_path: Path) -> None:
     deliver(tmp_path, "0\n")
     deliver(tmp_path, "1\n", container="container_other")
@@ -150,6 +166,7 @@ def test_nothing_of_the_script_stays_in_the_shell(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         "YGS_BINDING_DIR",
         "YGS_BOUND_CONTAINER",
+        "YGS_BOUND_GPUS",
         plain.stdout.strip(),
     ]
 

@@ -69,8 +69,8 @@ def test_page_that_is_not_there_is_an_error_with_its_address(cluster: EmbeddedCl
         (("version",), 0, "Hadoop 3.4.2"),
         (("node", "-list", "-all"), 0, "Total Nodes:3"),
         (("queue", "-status", "default"), 0, "Queue Path : root.default"),
-        (("queue", "-list", "all"), 0, "Queue Name : default"),
-        (("queue", "-dance"), 255, "Unrecognized option: -dance"),
+        (("queue", "-list", "all"), 0, "root.default"),
+        (("queue", "-dance"), 1, "Unrecognized option: -dance"),
         (("app", "-list"), 0, "Total number of applications"),
         (("application", "-status", "application_1_0001"), 255, "doesn't exist in RM"),
         (("applicationattempt", "-list", "application_1_0001"), 1, "doesn't exist in RM"),
@@ -156,6 +156,19 @@ def test_job_runs_through_yarn_jar_and_its_containers_wait_for_their_binding(
         assert gpus == f"[{(bindings / container).read_text().strip()}]"
 
 
+def test_container_that_comes_by_the_script_sees_no_gpu(
+    cluster: EmbeddedCluster, bindings: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "worker.sh"
+    script.write_text('echo "worker sees [${CUDA_VISIBLE_DEVICES}]"\n')
+    with Delivery(cluster, bindings):
+        asks = ("-container_resources", "memory-mb=128,vcores=1,yarn.io/gpu=1", "-shell_env", "BASH_ENV=/dev/null")
+        done = submit(cluster, script, *asks)
+    assert done.returncode == 0, done.stderr
+    logs = cluster.yarn("logs", "-applicationId", application_id(done.stderr)).stdout
+    assert worker_lines(logs, "worker") == ["worker sees [-1]"]
+
+
 def test_job_that_fails_has_a_failing_exit_code(cluster: EmbeddedCluster, bindings: Path, tmp_path: Path) -> None:
     script = tmp_path / "worker.sh"
     script.write_text("exit 9\n")
@@ -209,7 +222,7 @@ def test_unknown_name_is_refused(cluster: EmbeddedCluster) -> None:
 
 def test_process_beside_the_daemons_is_one_of_the_cluster(cluster: EmbeddedCluster) -> None:
     cluster.run("companion", ["/bin/bash", "-c", "echo here; exec sleep 1000"])
-    until(lambda: cluster.logs()["companion"].read_text() == "here\n", "it speaks")
+    until(lambda: "companion" in cluster.logs() and cluster.logs()["companion"].read_text() == "here\n", "it speaks")
     cluster.kill("companion")
     companion = next(daemon for daemon in cluster.status().daemons if daemon.name == "companion")
     assert companion.exit_code == -signal.SIGKILL

@@ -93,6 +93,7 @@ def test_servers_differ_in_gpus_and_binding(tmp_path: Path) -> None:
     assert f"BASH_ENV={HADOOP_CONF}/bind_gpus.sh" in environment
     assert f"YGS_BINDING_DIR={tmp_path}/bindings" in environment
     assert "YGS_SERVER_GPUS=4" in environment
+    assert "CUDA_VISIBLE_DEVICES=-1" in environment  # for a container that comes by the script
     assert "YGS_SERVER_GPUS=0" in values(without / "yarn-site.xml")["yarn.nodemanager.admin-env"]
 
 

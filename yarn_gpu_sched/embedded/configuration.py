@@ -152,6 +152,9 @@ class Configuration:
             variables["BASH_ENV"] = str(HADOOP_CONF / "bind_gpus.sh")
             variables["YGS_BINDING_DIR"] = str(self.spec.binding_dir.absolute())
             variables["YGS_SERVER_GPUS"] = str(server.gpus)
+            # Whoever comes by the script sees no GPU instead of all.
+            variables["CUDA_VISIBLE_DEVICES"] = "-1"
+            variables["NVIDIA_VISIBLE_DEVICES"] = "void"
         return ",".join(f"{name}={value}" for name, value in variables.items())
 
 

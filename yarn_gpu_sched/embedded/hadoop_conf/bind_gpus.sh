@@ -48,16 +48,26 @@ __ygs_bind() {
     [[ -r ${YGS_BINDING_DIR}/${CONTAINER_ID} ]] || __ygs_await "${YGS_BINDING_DIR}/${CONTAINER_ID}"
     __ygs_read "${YGS_BINDING_DIR}/${CONTAINER_ID}"
   fi
-  export CUDA_VISIBLE_DEVICES=${gpus}
-  export CUDA_DEVICE_ORDER=PCI_BUS_ID             # indices are those of nvidia-smi; CUDA's own order is another
-  export NVIDIA_VISIBLE_DEVICES=${gpus:-void}     # an unset or empty one lets an image's own "all" through
-  export YGS_BOUND_CONTAINER=${CONTAINER_ID}
+  __ygs_show "${gpus}"
 }
 
-# Once in a container: a nested bash must keep what torchrun or mpirun set for each rank. Outside of containers and
-# for another container (an AM that starts one) the guard says nothing.
+__ygs_show() {
+  export CUDA_VISIBLE_DEVICES=$1
+  export CUDA_DEVICE_ORDER=PCI_BUS_ID          # indices are those of nvidia-smi; CUDA's own order is another
+  export NVIDIA_VISIBLE_DEVICES=${1:-void}     # an unset or empty one lets an image's own "all" through
+  export YGS_BOUND_CONTAINER=${CONTAINER_ID}
+  export YGS_BOUND_GPUS=$1
+}
+
+# Once in a container: a nested bash must keep what torchrun or mpirun set for each rank. The first bash may be one of
+# the NodeManager's own (DefaultContainerExecutor), whose launch script then exports admin-env again: -1 for GPUs, and
+# this file. Hence -1 is put right, and nothing else.
 if [[ -n ${CONTAINER_ID:-} ]]; then
-  [[ ${YGS_BOUND_CONTAINER:-} == "${CONTAINER_ID}" ]] || __ygs_bind
+  if [[ ${YGS_BOUND_CONTAINER:-} != "${CONTAINER_ID}" ]]; then
+    __ygs_bind
+  elif [[ ${CUDA_VISIBLE_DEVICES:-} == -1 ]]; then
+    __ygs_show "${YGS_BOUND_GPUS:-}"
+  fi
   unset BASH_ENV
 fi
-unset -f __ygs_bind __ygs_read __ygs_await __ygs_refuse
+unset -f __ygs_bind __ygs_show __ygs_read __ygs_await __ygs_refuse
