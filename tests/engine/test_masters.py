@@ -85,7 +85,10 @@ def test_servers_without_gpus_are_left_to_stock_placement() -> None:
     world.ask("j", ask(1, worker(0)))
     assert world.run() == []
     assert world.engine.job("j").state is JobState.PENDING  # type: ignore[union-attr] # it was submitted above
-    assert world.engine.waiting("j") is not None
+    assert world.why("j") == (
+        "never_fits_now: no GPU server has registered yet;"
+        " servers without GPUs are left to the resource manager's own placement"
+    )
 
 
 def test_servers_without_gpus_are_used_where_that_is_set() -> None:

@@ -51,10 +51,15 @@ def test_leaving_without_commit_undoes_everything(state: ClusterState) -> None:
 def test_an_error_undoes_everything(state: ClusterState) -> None:
     use = state.servers["s1"]
     before = amounts(use)
-    with pytest.raises(RuntimeError, match="no"), state.transaction() as plan:
+    with pytest.raises(RuntimeError, match="no"):
+        take_and_fail(state, use)
+    assert amounts(use) == before
+
+
+def take_and_fail(state: ClusterState, use: ServerUse) -> None:
+    with state.transaction() as plan:
         plan.take(Part(use, 100, 2, 0b0011, 2))
         raise RuntimeError("no")
-    assert amounts(use) == before
 
 
 def test_a_commit_keeps_it(state: ClusterState) -> None:

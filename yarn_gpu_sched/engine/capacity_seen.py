@@ -46,6 +46,10 @@ class CapacitySeen:
         """No server is there at present."""
         self.now.clear()
 
+    def has_gpus(self) -> bool:
+        """Tell whether a server with GPUs was ever there."""
+        return any(make[0] for makes in self.most.values() for make in makes)
+
     def never_fits(self, asked: Demand | GangTag) -> str:
         """Say in one sentence why what is asked could not be met by all that was seen; empty if it might.
 

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, insort
 from heapq import heappush
+from itertools import islice
 
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.commands import AnyCommand, JobTouched
@@ -15,6 +16,9 @@ from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.placement import FreeIndex
 from yarn_gpu_sched.policy import policy_named
+
+LOOKED_AT_MORE = 64
+"""Ended jobs that are looked at beyond the surplus, because some may still hold something."""
 
 
 class Core:
@@ -120,7 +124,7 @@ class Core:
         surplus = len(self.ended) - self.settings.ended_jobs_max
         if surplus <= 0:
             return
-        records = (self.state.jobs[job_id] for job_id in list(self.ended)[: surplus + len(self.state.decisions)])
+        records = [self.state.jobs[job_id] for job_id in islice(self.ended, surplus + LOOKED_AT_MORE)]
         droppable = [record for record in records if not record.containers and not record.decisions]
         for record in droppable[:surplus]:
             self.forget(record)

@@ -90,7 +90,7 @@ class Engine:
         if core.queue.first() is not None or core.changed_partitions:
             return core.now_s
         times = [core.resting[0][0]] if core.resting else []
-        if not core.session.settled and core.to_check:
+        if not core.session.settled:
             times.append(core.session.settles_at_s)
         return min(times, default=None)
 

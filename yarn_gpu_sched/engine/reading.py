@@ -50,18 +50,19 @@ def job_view(core: Core, record: JobRecord, *, with_containers: bool) -> JobView
 
 def job_views(core: Core, state: JobState | None, vc: str, after: str, limit: int) -> tuple[list[JobView], int]:
     """Show a page of jobs in order of submission, and how many there are in all."""
-    jobs = core.state.jobs
-    records = [jobs[job_id] for _, job_id in core.order]
-    chosen = [
-        record for record in records if (state is None or record.state is state) and (not vc or record.job.vc == vc)
-    ]
+    jobs, order = core.state.jobs, core.order
+    if state is not None or vc:
+        order = [place for place in order if _chosen(jobs[place[1]], state, vc)]
     start = 0
     if after:
         known = jobs.get(after)
-        order = known.order if known is not None else (float("inf"), "")
-        start = bisect_right([record.order for record in chosen], order)
-    page = chosen[start : start + max(0, limit)]
-    return [job_view(core, record, with_containers=False) for record in page], len(chosen)
+        start = bisect_right(order, known.order) if known is not None else len(order)
+    page = order[start : start + max(0, limit)]
+    return [job_view(core, jobs[job_id], with_containers=False) for _, job_id in page], len(order)
+
+
+def _chosen(record: JobRecord, state: JobState | None, vc: str) -> bool:
+    return (not vc or record.job.vc == vc) and (state is None or record.state is state)
 
 
 def server_views(core: Core, after: str, limit: int) -> tuple[list[ServerView], int]:

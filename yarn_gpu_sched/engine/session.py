@@ -46,4 +46,6 @@ class Session:
         """Settle if it is time, or all servers known before are back; tell whether capacity has settled."""
         if not self.settled and self.deciding:
             self.settled = now_s >= self.settles_at_s or (self.knew_servers and not self.missing)
+            if self.settled:
+                self.missing.clear()
         return self.settled

@@ -103,7 +103,7 @@ class _Answer:
             return self._masters()
         if not core.index.fits_empty(want.partition, demand.kinds):
             return self._never_fits_now()
-        if core.index.find_quietly(want.partition, demand.kinds) is not None:
+        if not self._is_blocked() and core.index.find_quietly(want.partition, demand.kinds) is not None:
             return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
         if demand.gpus > self._gpus_free:
             return self._say(ReasonCode.CLUSTER_FULL, f"{self._asks()}; {self._free()}")
@@ -111,6 +111,11 @@ class _Answer:
             sentence = f"{self._asks()}; {self._free()}, but {self._slots()}"
             return self._say(ReasonCode.FRAGMENTED, sentence)
         return self._say(ReasonCode.OTHER_RESOURCES, f"{self._asks()}; {self._free()}, but {self._short_of()}")
+
+    def _is_blocked(self) -> bool:
+        """Tell whether a pass has found that there is no place, and nothing was freed since."""
+        want = self._record.want
+        return isinstance(want, JobWant) and want.demand == self._demand and self._core.queue.is_blocked(want)
 
     def _masters(self) -> WaitingReason:
         state, share = self._core.state, self._core.settings.am_share
@@ -124,8 +129,10 @@ class _Answer:
 
     def _never_fits_now(self) -> WaitingReason:
         core = self._core
-        if not any(use.gpus for use in core.state.servers.values()):
+        if not core.seen.has_gpus():
             known = "no GPU server has registered yet"
+            if not self._demand.gpus:
+                known += "; servers without GPUs are left to the resource manager's own placement"
         else:
             known = (
                 never_fits(core, self._record)

@@ -22,7 +22,8 @@ class ServerUse:
     """A server, what is in use there, and what is free.
 
     Free memory and vcores may be negative: what a resource manager over-committed is shown as it is, and nothing new fits.
-    ``gpus_free`` is never negative; ``usable`` tells whether new containers may be placed here. The last five fields belong to the placement index, which keeps them current.
+    ``gpus_free`` is never negative; ``usable`` tells whether new containers may be placed here. The last five fields belong to
+    the placement index, which keeps them current.
     """
 
     __slots__ = (
