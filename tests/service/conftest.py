@@ -55,7 +55,11 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def settled(service: Service) -> "Engine":
-    """Wait until all that was submitted is applied; the engine's laws must hold then."""
+    """Wait until all that the current stream said is applied; the engine's laws must hold then."""
+    session = service.driver.session
+    if session is not None:
+        link = RawLink.opened[session.session_id]
+        await until(lambda: session.received == link.sequence or session.ended.done())
     await service.driver.settle()
     assert service.engine.audit() == []
     return service.engine

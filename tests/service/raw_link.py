@@ -1,7 +1,9 @@
 """The resource manager's side of the link, as bare as it can be: what is said is what is sent."""
 
+from __future__ import annotations
+
 import asyncio
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped] # has no stubs
@@ -45,6 +47,8 @@ def ended_by(error: aio.AioRpcError) -> Ended:
 class RawLink:
     """One stream. Messages are numbered here unless a test numbers them itself."""
 
+    opened: ClassVar[dict[str, RawLink]] = {}
+
     def __init__(self, channel: aio.Channel) -> None:
         self.call: aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(CONNECT)()
         self.sequence = 0
@@ -72,6 +76,7 @@ class RawLink:
         answer = await self.hear()
         assert answer.WhichOneof("message") == "registered"
         self.session_id = answer.registered.session_id
+        self.opened[self.session_id] = self
         return answer.registered
 
     async def batch(self, *changes: link_pb2.Change, snapshot_end: bool = False) -> None:
@@ -81,7 +86,7 @@ class RawLink:
     async def heartbeat(self) -> None:
         await self.say(link_pb2.ConnectRequest(heartbeat=link_pb2.Heartbeat()))
 
-    async def open(self, *changes: link_pb2.Change, **fields: Any) -> "RawLink":  # noqa: ANN401 - any field of Register
+    async def open(self, *changes: link_pb2.Change, **fields: Any) -> RawLink:  # noqa: ANN401 - any field of Register
         """Register, and send a whole snapshot."""
         await self.registered(**fields)
         for start in range(0, len(changes), CHUNK_CHANGES):

@@ -18,7 +18,7 @@ from yarn_gpu_sched.protocol.bounds import DECISIONS_MAX, MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.convert import Registration
 from yarn_gpu_sched.protocol.v1 import decision_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
-from yarn_gpu_sched.service.session import Session, SessionLimits, fits_one_message
+from yarn_gpu_sched.service.session import Session, SessionLimits
 
 Link = Callable[[], RawLink]
 
@@ -153,10 +153,17 @@ async def test_unanswered_decisions_are_bounded() -> None:
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MUCH_UNANSWERED")
 
 
-def test_the_largest_gang_of_short_names_fits_and_of_the_longest_does_not() -> None:
-    assert fits_one_message(place(1, 16_384, "gpu-1234:45454"))
-    assert not fits_one_message(place(1, 16_384, "s" * 256))
-    assert fits_one_message(RefuseJob(decision_id=1, job_id="j", diagnostics="d" * 1_000_000))
+async def test_the_largest_gang_of_short_names_fits_and_of_the_longest_does_not() -> None:
+    one = session()
+    assert not one.send(place(1, 16_384, "s" * 256), 0.0)
+    assert (one.outbound, one.unanswered) == (0, {})
+    assert one.send(place(2, 16_384, "gpu-1234:45454"), 0.0)
+    assert one.send(RefuseJob(decision_id=3, job_id="j", diagnostics="d" * 1_000_000), 0.0)
+    for decision_id in (2, 3):
+        message = one.next_message()
+        assert message is not None
+        assert message.ByteSize() <= MESSAGE_BYTES_MAX
+        assert [decision.decision_id for decision in message.decisions.decisions] == [decision_id]
 
 
 async def test_a_decision_too_large_for_a_message_is_refused_here(service: Service, link: Link) -> None:

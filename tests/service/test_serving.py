@@ -62,7 +62,7 @@ def start() -> Iterator[Start]:
     running: list[Running] = []
 
     def begin(*flags: str) -> Running:
-        running.append(Running("listen=127.0.0.1:0", *flags))
+        running.append(Running("listen=127.0.0.1:0", "stop_grace_s=20", *flags))
         return running[-1]
 
     yield begin

@@ -142,10 +142,11 @@ class Driver:
             while self._queue:
                 await self._do(self._queue.popleft())
             self._plan_pass()
-            if not self._queue:
+            if self._queue:
+                # A pass that is due at once comes after what the event loop has waiting.
+                await asyncio.sleep(0)
+            else:
                 self._idle.set()
-            # A pass that is due at once comes after what the event loop has waiting.
-            await asyncio.sleep(0)
 
     async def settle(self) -> None:
         """Wait until nothing waits to be applied."""

@@ -89,7 +89,6 @@ class _Stream:
         self._driver = driver
         self._session = session
         self._context = context
-        self._sequence = 1
         self._pulse = Pulse(clock, session.beat, lambda: session.end(_silence()))
 
     async def serve(self) -> None:
@@ -130,9 +129,10 @@ class _Stream:
             self._take(readable(message))
 
     def _take(self, request: link_pb2.ConnectRequest) -> None:
-        self._sequence += 1
-        if request.sequence != self._sequence:
-            raise _out_of_order(request.sequence, self._sequence)
+        session = self._session
+        if request.sequence != session.received + 1:
+            raise _out_of_order(request.sequence, session.received + 1)
+        session.received += 1
         kind = request.WhichOneof("message")
         if kind == "batch":
             self._take_batch(request.batch)
@@ -141,7 +141,7 @@ class _Stream:
         elif kind == "register":
             raise _precondition("a stream registers once", "REGISTERED_TWICE")
         else:
-            sentence = f"message {self._sequence} says nothing: batch or heartbeat is missing"
+            sentence = f"message {session.received} says nothing: batch or heartbeat is missing"
             raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, sentence, "EMPTY_MESSAGE")
 
     def _take_batch(self, batch: link_pb2.Batch) -> None:

@@ -13,7 +13,7 @@ from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.recording import Recording
-from yarn_gpu_sched.service.session import Session, fits_one_message
+from yarn_gpu_sched.service.session import Session
 from yarn_gpu_sched.service.watch import Watchers
 
 _log = structlog.get_logger(__name__)
@@ -41,6 +41,8 @@ class Outlets:
             commands.PlaceGang: metrics.decisions.labels("place_gang"),
             commands.RefuseJob: metrics.decisions.labels("refuse_job"),
         }
+        # Bound once, so that a line that is not written costs nothing.
+        self._log = _log.bind()
         self._outcomes = {code: metrics.outcomes.labels(code.value) for code in OutcomeCode}
 
     def before(self, event: events.AnyEvent, session: Session | None) -> None:
@@ -86,12 +88,11 @@ class Outlets:
         return undeliverable
 
     def _send(self, decision: AnyDecision, session: Session, now_s: float) -> bool:
-        if not fits_one_message(decision):
+        if not session.send(decision, now_s):
             _log.error("decision_too_large", decision_id=decision.decision_id, job_id=decision.job_id)
             return False
-        session.send(decision, now_s)
         self._decisions[type(decision)].inc()
-        _log.debug(
+        self._log.debug(
             "decision_sent",
             decision_id=decision.decision_id,
             job_id=decision.job_id,

@@ -21,9 +21,9 @@ from yarn_gpu_sched.protocol.v1 import link_pb2
 from yarn_gpu_sched.service.refusal import Refusal
 
 BATCHES_MAX = 4
+# What a message has for decisions: all but what names and numbers them.
+ROOM_BYTES = MESSAGE_BYTES_MAX - 64
 _SESSION_ID_BYTES = 8
-# What a message holds beside its decisions.
-_ENVELOPE_BYTES = 64
 
 
 class SessionLimits(msgspec.Struct, frozen=True):
@@ -49,12 +49,13 @@ class Session:
         self.ended: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         self.wake = asyncio.Event()
         self.slots = asyncio.Semaphore(BATCHES_MAX)
+        self.received = 1  # the sequence of the last message taken: Register's
         self.snapshot_ended = False
         self.heartbeat_due = False
         self.outbound_bytes = 0
         self.unanswered: dict[int, Asked] = {}
         self._limits = limits
-        self._outbound: deque[AnyDecision] = deque()
+        self._outbound: deque[tuple[int, AnyDecision]] = deque()
 
     @property
     def outbound(self) -> int:
@@ -71,18 +72,25 @@ class Session:
         self.heartbeat_due = True
         self.wake.set()
 
-    def send(self, decision: AnyDecision, now_s: float) -> None:
-        """Queue a decision. When the queue is full the stream ends: a new one begins afresh."""
+    def send(self, decision: AnyDecision, now_s: float) -> bool:
+        """Queue a decision; False if it is larger than a message may be, and is not queued.
+
+        When the queue is full the stream ends: a new one begins afresh.
+        """
+        bytes_max = decision_bytes_max(decision)
+        if bytes_max > ROOM_BYTES and not _fits(decision):
+            return False
         if self.ended.done():
-            return
-        self._outbound.append(decision)
-        self.outbound_bytes += decision_bytes_max(decision)
+            return True
+        self._outbound.append((bytes_max, decision))
+        self.outbound_bytes += bytes_max
         self.unanswered[decision.decision_id] = Asked(decision.job_id, now_s)
         if self.outbound_bytes > self._limits.outbound_bytes_max:
             self.end(_full("unread", f"{self.outbound_bytes} bytes of decisions"))
         elif len(self.unanswered) > self._limits.unanswered_max:
             self.end(_full("unanswered", f"{len(self.unanswered)} decisions"))
         self.wake.set()
+        return True
 
     def next_message(self) -> link_pb2.ConnectResponse | None:
         """Take what fits in one message: decisions before heartbeats, nothing if none waits."""
@@ -97,15 +105,16 @@ class Session:
         return message
 
     def _fill(self, decisions: link_pb2.Decisions) -> None:
-        left_bytes = MESSAGE_BYTES_MAX - _ENVELOPE_BYTES
+        left_bytes = ROOM_BYTES
         for count in range(min(len(self._outbound), DECISIONS_MAX)):
-            bytes_max = decision_bytes_max(self._outbound[0])
+            bytes_max, decision = self._outbound[0]
             # The first may look too large: it was measured exactly before it was queued.
             if bytes_max > left_bytes and count:
                 return
             left_bytes -= bytes_max
             self.outbound_bytes -= bytes_max
-            add_decision(decisions, self._outbound.popleft(), self.session_id, self.registration.epoch)
+            self._outbound.popleft()
+            add_decision(decisions, decision, self.session_id, self.registration.epoch)
 
 
 def _full(what: str, how_much: str) -> Refusal:
@@ -116,11 +125,7 @@ def _full(what: str, how_much: str) -> Refusal:
     )
 
 
-def fits_one_message(decision: AnyDecision) -> bool:
-    """Tell whether a decision can be sent at all."""
-    room_bytes = MESSAGE_BYTES_MAX - _ENVELOPE_BYTES
-    if decision_bytes_max(decision) <= room_bytes:
-        return True
+def _fits(decision: AnyDecision) -> bool:
     alone = link_pb2.Decisions()
     add_decision(alone, decision, "0" * 2 * _SESSION_ID_BYTES, (1 << 63) - 1)
-    return alone.ByteSize() <= room_bytes
+    return alone.ByteSize() <= ROOM_BYTES
