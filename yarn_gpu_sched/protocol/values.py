@@ -85,7 +85,7 @@ def _submit_time_s(message: job_pb2.Job) -> float:
     time = message.submit_time
     checked_count("submit_time.nanos", time.nanos, 0, _NANOS_PER_SECOND - 1)
     checked_count("submit_time.seconds", time.seconds, -_YEAR_10000_S, _YEAR_10000_S)
-    return time.seconds + time.nanos / _NANOS_PER_SECOND
+    return (time.seconds * _NANOS_PER_SECOND + time.nanos) / _NANOS_PER_SECOND
 
 
 def job_value(message: job_pb2.Job) -> Job:

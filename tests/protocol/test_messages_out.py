@@ -1,0 +1,170 @@
+"""Decisions and views as messages."""
+
+import pytest
+
+from yarn_gpu_sched.engine import views
+from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
+from yarn_gpu_sched.model.ask import RequestKey
+from yarn_gpu_sched.model.assignment import Assignment, Level
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.job import Job, JobEnd, JobState
+from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server import Server, ServerState
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+from yarn_gpu_sched.protocol.convert import (
+    add_decision,
+    cluster_message,
+    decision_bytes_max,
+    job_view_message,
+    server_view_message,
+    timestamp_message,
+    virtual_cluster_use_message,
+    waiting_message,
+)
+from yarn_gpu_sched.protocol.v1 import decision_pb2, job_pb2, link_pb2, reason_pb2, server_pb2
+
+GANG = PlaceGang(
+    decision_id=7,
+    job_id="job-1",
+    attempt=2,
+    assignments=(
+        Assignment(RequestKey(1, 5), "gpu-1:1", Resource(1_024, 2, 2), (0, 3)),
+        Assignment(RequestKey(-1, -5), "gpu-2:1", Resource(512, 1, 0)),
+    ),
+    level=Level.ONE_DOMAIN,
+)
+
+
+def decided(*commands: PlaceGang | RefuseJob) -> list[decision_pb2.Decision]:
+    message = link_pb2.Decisions()
+    for command in commands:
+        add_decision(message, command, "session", 9)
+    return list(link_pb2.Decisions.FromString(message.SerializeToString()).decisions)
+
+
+def test_a_gang_is_one_message_with_everything_in_it() -> None:
+    (decision,) = decided(GANG)
+    assert (decision.decision_id, decision.session_id, decision.epoch) == (7, "session", 9)
+    place = decision.place_gang
+    assert (place.job_id, place.attempt, place.level) == ("job-1", 2, 1)
+    first, second = place.assignments
+    assert (first.key.priority, first.key.allocation_request_id) == (1, 5)
+    assert (first.server_id, list(first.gpu_indices)) == ("gpu-1:1", [0, 3])
+    assert (first.resource.memory_mb, first.resource.vcores, first.resource.gpus) == (1_024, 2, 2)
+    assert (second.key.priority, second.key.allocation_request_id, list(second.gpu_indices)) == (-1, -5, [])
+
+
+def test_a_refusal_carries_its_diagnostics_cut() -> None:
+    refuse = RefuseJob(decision_id=8, job_id="job-2", diagnostics="larger than the cluster" + "." * 10_000)
+    _, decision = decided(GANG, refuse)
+    assert decision.WhichOneof("action") == "refuse_job"
+    assert decision.refuse_job.diagnostics.startswith("larger than the cluster")
+    assert len(decision.refuse_job.diagnostics) == 4_096
+
+
+@pytest.mark.parametrize("containers", [1, 8, 1_000])
+@pytest.mark.parametrize("name", ["s", "s" * 256, "ü" * 256])
+@pytest.mark.parametrize("gpus", [0, 1, 16, 1_024])
+def test_the_estimate_of_a_decision_is_never_too_small(containers: int, name: str, gpus: int) -> None:
+    key = RequestKey(-(1 << 31), -(1 << 63))
+    indices = tuple(range(1_024 - gpus, 1_024))
+    assignment = Assignment(key, name, Resource(1 << 40, 1 << 20, gpus), indices)
+    gang = PlaceGang(
+        decision_id=(1 << 64) - 1,
+        job_id=name,
+        attempt=(1 << 32) - 1,
+        assignments=(assignment,) * containers,
+        level=Level.ANYWHERE,
+    )
+    message = link_pb2.ConnectResponse()
+    add_decision(message.decisions, gang, "0" * 16, (1 << 63) - 1)
+    assert message.ByteSize() <= decision_bytes_max(gang) + 64
+
+
+def test_the_estimate_of_a_refusal_is_never_too_small() -> None:
+    refuse = RefuseJob(decision_id=(1 << 64) - 1, job_id="ü" * 256, diagnostics="ü" * 5_000)
+    message = link_pb2.Decisions()
+    add_decision(message, refuse, "0" * 16, (1 << 63) - 1)
+    assert message.ByteSize() <= decision_bytes_max(refuse)
+
+
+CONTAINER = Container("c1", "job-1", 1, "gpu-1:1", Resource(1, 1, 1), (2,))
+VIEW = views.JobView(
+    job=Job("job-1", "root.a", submit_time_s=1_790_000_000.123),
+    state=JobState.PENDING,
+    gang_containers=4,
+    gpus_pending=3,
+    used=Resource(1, 1, 1),
+    first_seen_s=100.0,
+    containers=(CONTAINER,),
+    waiting=WaitingReason(ReasonCode.FRAGMENTED, "4 GPUs\x1b[31m", 4, 4, 5, 3),
+)
+
+
+def test_a_waiting_job() -> None:
+    message = job_view_message(VIEW, 160.0)
+    assert message.state == job_pb2.JOB_STATE_PENDING
+    assert (message.gang_containers, message.gpus_pending, message.age_s) == (4, 3, 60.0)
+    assert message.job.submit_time.ToMilliseconds() == 1_790_000_000_123
+    assert message.waiting.code == reason_pb2.WAITING_REASON_CODE_FRAGMENTED
+    assert message.waiting.sentence == "4 GPUs [31m"
+    assert [list(container.gpu_indices) for container in message.containers] == [[2]]
+    assert message.end == job_pb2.JOB_END_UNSPECIFIED
+    assert not message.HasField("level")
+
+
+def test_an_ended_job_ages_no_more() -> None:
+    ended = views.JobView(
+        job=VIEW.job,
+        state=JobState.ENDED,
+        gang_containers=0,
+        gpus_pending=0,
+        used=Resource(),
+        first_seen_s=100.0,
+        end=JobEnd.KILLED,
+        diagnostics="by ada",
+        ended_s=130.0,
+        level=0,
+    )
+    message = job_view_message(ended, 1_000.0)
+    assert (message.age_s, message.end, message.diagnostics) == (30.0, job_pb2.JOB_END_KILLED, "by ada")
+    assert message.HasField("level")
+    assert message.level == 0
+    assert not message.HasField("waiting")
+
+
+@pytest.mark.parametrize("code", ReasonCode)
+def test_every_reason_has_its_number(code: ReasonCode) -> None:
+    message = waiting_message(WaitingReason(code, "because"))
+    assert reason_pb2.WaitingReasonCode.Name(message.code) == f"WAITING_REASON_CODE_{code.name}"
+
+
+def test_a_server_with_its_use() -> None:
+    server = Server("gpu-1:1", "gpu-1", "/rack-a", Resource(4, 4, 2), "", ServerState.DRAINING)
+    uses = (views.GpuUse(0, "job-1", "c1"), views.GpuUse(1))
+    message = server_view_message(views.ServerView(server, Resource(1, 1, 1), uses, 3))
+    assert message.server.state == server_pb2.SERVER_STATE_DRAINING
+    assert [(gpu.index, gpu.job_id, gpu.container_id) for gpu in message.gpus] == [(0, "job-1", "c1"), (1, "", "")]
+    assert (message.used.gpus, message.containers) == (1, 3)
+
+
+def test_a_virtual_cluster_without_limits_says_nothing_of_them() -> None:
+    message = virtual_cluster_use_message(views.VirtualClusterUse(VirtualCluster("root.a"), Resource(1, 1, 1), 2, 3))
+    assert not message.virtual_cluster.HasField("quota_gpus")
+    assert not message.virtual_cluster.HasField("maximum_gpus")
+    assert (message.jobs_running, message.jobs_pending) == (2, 3)
+
+
+def test_the_totals() -> None:
+    view = views.ClusterView("c1", True, 5, Resource(3, 2, 1), Resource(1, 1, 1), 7, True, 8, 9)  # noqa: FBT003 - in order
+    message = cluster_message(view)
+    assert (message.cluster_id, message.connected, message.epoch, message.servers) == ("c1", True, 5, 7)
+    assert (message.settled, message.jobs_pending, message.jobs_running) == (True, 8, 9)
+    assert (message.capacity.gpus, message.used.memory_mb) == (1, 1)
+
+
+@pytest.mark.parametrize(("time_s", "seconds", "nanos"), [(0.0, 0, 0), (-0.5, -1, 500_000_000), (1.9999999, 2, 0)])
+def test_times_are_whole_microseconds(time_s: float, seconds: int, nanos: int) -> None:
+    message = timestamp_message(time_s)
+    assert (message.seconds, message.nanos) == (seconds, nanos)
