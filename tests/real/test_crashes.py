@@ -105,6 +105,7 @@ def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoin
 
     other = _gang(joint, 4, 2)
     other.hold(4)
+    joint.until(lambda: joint.placed(other.app_id), lambda now: len(now) == 4, "the service tells of 4 containers")
     taken = {(server, index) for server, indices in before.values() for index in indices}
     given = {(server, index) for server, indices in joint.placed(other.app_id).values() for index in indices}
     assert not taken & given

@@ -100,7 +100,7 @@ def _submitted_to_be_refused(joint: ServedJoint, tag: str) -> str:
     try:
         return joint.apps.submit(name="too large", tags=[tag]).app_id
     except AppError as refused:
-        return re.findall(r"application_\d+_\d+", str(refused))[0]
+        return str(re.findall(r"application_\d+_\d+", str(refused))[0])
 
 
 def test_the_shims_counters_are_readable_at_jmx(joint: ServedJoint) -> None:

@@ -8,6 +8,7 @@ import org.slf4j.*;
 /** The shim's one thread: tells the service what changed, carries out its decisions and reports what became of each. */
 public final class Exchange<S, J> implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
+  private static final int DECISIONS_MAX = 1024;
   private static final int OUTCOMES_KEPT_MAX = 65_536;
   private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
   /** So long are decisions worked off before what became of them is sent. */
@@ -89,12 +90,9 @@ public final class Exchange<S, J> implements Runnable {
     private final Outbox out = new Outbox();
     private final Mirror<S, J> mirror;
     private final ArrayDeque<Decision> decisions = new ArrayDeque<>();
-    private final Map<Long, Outcome> outcomes = new LinkedHashMap<>() {
-      @Override protected boolean removeEldestEntry(Map.Entry<Long, Outcome> eldest) {
-        return size() > OUTCOMES_KEPT_MAX;
-      }
-    };
+    private final Map<Long, Outcome> outcomes = new LinkedHashMap<>();
     private String sessionId = "";
+    private boolean whole;
     private long spokeAtNs = System.nanoTime();
     private long lookedAtNs = spokeAtNs;
 
@@ -112,11 +110,21 @@ public final class Exchange<S, J> implements Runnable {
         while (decisions.isEmpty()) {
           ConnectResponse response = stream.receive();
           if (response == null) return;
+          if (breaksRules(response)) {
+            stream.end("the service sent what the link's rules forbid: " + response.getMessageCase());
+            return;
+          }
           if (response.hasRegistered()) greet(response.getRegistered());
           decisions.addAll(response.getDecisions().getDecisionsList());
         }
         decide(decisions.poll());
       }
+    }
+
+    private boolean breaksRules(ConnectResponse response) {
+      boolean greeted = !sessionId.isEmpty();
+      if (response.hasRegistered()) return greeted || response.getRegistered().getSessionId().isEmpty();
+      return !greeted || !whole || !response.hasDecisions() || response.getDecisions().getDecisionsCount() > DECISIONS_MAX;
     }
 
     private void greet(Registered registered) {
@@ -129,6 +137,7 @@ public final class Exchange<S, J> implements Runnable {
       if (outcome == null) {
         outcome = answer(decision);
         outcomes.put(decision.getDecisionId(), outcome);
+        if (outcomes.size() > OUTCOMES_KEPT_MAX) outcomes.remove(outcomes.keySet().iterator().next());
         counters.outcome(outcome.getCode());
       } else {
         counters.add(Counters.Of.DECISIONS_REPEATED, 1);
@@ -168,7 +177,7 @@ public final class Exchange<S, J> implements Runnable {
         say(ConnectRequest.newBuilder().setBatch(batch));
         counters.add(Counters.Of.BATCHES, 1);
         counters.add(Counters.Of.CHANGES, batch.getChangesCount());
-        if (batch.getSnapshotEnd()) counters.connected(true);
+        if (batch.getSnapshotEnd()) counters.connected(whole = true);
         spoke = true;
       }
       boolean silent = System.nanoTime() - spokeAtNs >= HEARTBEAT_NS;

@@ -10,14 +10,16 @@ import org.slf4j.*;
 final class Link {
   private static final Logger LOG = LoggerFactory.getLogger(Link.class);
   private static final int MESSAGE_BYTES_MAX = 1 << 20;
+  private static final long PAUSE_MS_MIN = 100;
+  private static final long PAUSE_MS_MAX = 2_000;
   private final ManagedChannel channel;
   private final Settings settings;
   private final Counters counters;
   private final Runnable wake;
-  private final Backoff connecting = new Backoff(100, 2_000);
-  private final Backoff opening = new Backoff(100, 5_000);
-  private volatile ConnectivityState watched;
   private Stream stream;
+  /** Between tries to connect or to open a stream: doubled up to its bound, reset when the service answers. */
+  private long pauseMs = PAUSE_MS_MIN;
+  private long nextTryNs = System.nanoTime();
   private String lastReason = "";
 
   Link(Settings settings, Counters counters, Runnable wake) {
@@ -34,16 +36,21 @@ final class Link {
   Stream stream(long nowNs) {
     String why = stream == null ? null : stream.over(nowNs);
     if (why != null) lose(why);
-    if (stream == null && connected(nowNs) && opening.due(nowNs)) {
+    if (stream != null || nowNs - nextTryNs < 0) return stream;
+    ConnectivityState state = channel.getState(true);
+    if (state == ConnectivityState.READY) {
       stream = new Stream(counters, wake);
       ResourceManagerLinkServiceGrpc.newStub(channel).connect(stream);
+    } else if (state == ConnectivityState.TRANSIENT_FAILURE) {
+      channel.resetConnectBackoff();  // gRPC's own pauses grow to two minutes
+      pause(lastReason.isEmpty() ? "nobody listens" : lastReason);
     }
     return stream;
   }
 
   /** The service has answered: the next loss is a new one. */
   void greeted(String session, String version) {
-    opening.reset();
+    pauseMs = PAUSE_MS_MIN;
     lastReason = "";
     LOG.info("Connected to the scheduling service at {}, version {}, session {}", settings.service, version, session);
   }
@@ -51,8 +58,7 @@ final class Link {
   void lose(String why) {
     stream.cancel(why);
     stream = null;
-    opening.pause(System.nanoTime());
-    warn(why);
+    pause(why);
   }
 
   void close() {
@@ -64,52 +70,14 @@ final class Link {
     }
   }
 
-  private boolean connected(long nowNs) {
-    ConnectivityState state = channel.getState(true);
-    if (state == ConnectivityState.READY) connecting.reset();
-    if (state == ConnectivityState.TRANSIENT_FAILURE && connecting.due(nowNs)) {
-      connecting.pause(nowNs);
-      channel.resetConnectBackoff();  // gRPC's own pauses grow to two minutes
-      if (lastReason.isEmpty()) warn("nobody listens");
-    }
-    if (state != watched) {
-      watched = state;
-      channel.notifyWhenStateChanged(state, () -> {
-        watched = null;
-        wake.run();
-      });
-    }
-    return state == ConnectivityState.READY;
-  }
-
-  /** Once for each reason, not once for each try. */
-  private void warn(String why) {
+  /** Warns once for each reason, not once for each try. */
+  private void pause(String why) {
     if (!why.equals(lastReason)) {
       LOG.warn("No link to the scheduling service at {}: {}. Nothing is placed on servers with GPUs meanwhile.", settings.service, why);
     }
     lastReason = why;
-  }
-
-  /** Pauses that double up to a bound, with up to half of it by chance. */
-  private static final class Backoff {
-    private final long firstMs;
-    private final long longestMs;
-    private long pauseMs;
-    private long dueNs = System.nanoTime();
-
-    Backoff(long firstMs, long longestMs) {
-      this.firstMs = firstMs;
-      this.longestMs = longestMs;
-      this.pauseMs = firstMs;
-    }
-
-    boolean due(long nowNs) { return nowNs - dueNs >= 0; }
-
-    void pause(long nowNs) {
-      dueNs = nowNs + TimeUnit.MILLISECONDS.toNanos(pauseMs / 2 + ThreadLocalRandom.current().nextLong(pauseMs / 2 + 1));
-      pauseMs = Math.min(longestMs, pauseMs * 2);
-    }
-
-    void reset() { pauseMs = firstMs; }
+    long ms = pauseMs / 2 + ThreadLocalRandom.current().nextLong(pauseMs / 2 + 1);
+    nextTryNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+    pauseMs = Math.min(PAUSE_MS_MAX, pauseMs * 2);
   }
 }

@@ -61,6 +61,9 @@ final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResp
     return ended;
   }
 
+  /** The service breaks the link's rules: it is heard no more. */
+  void end(String why) { ended = why; }
+
   boolean writable() { return ended == null && call.isReady(); }
 
   /** Returns the bytes sent. */

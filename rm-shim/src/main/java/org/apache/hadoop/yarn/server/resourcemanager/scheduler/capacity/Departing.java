@@ -1,53 +1,64 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import java.util.*;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 
 /**
- * Containers that the resource manager has struck off a server's list although the server may still run them: ended between
- * their acquisition and the server's first report of them, or on a server that fell ill. They hold their GPUs until the server
- * reports their end, or has reported twice since it was told to end them and never knew of them.
+ * Containers with GPUs that the resource manager has struck off a server's list although the server may still run them: ended
+ * between their acquisition and the server's first report of them, or on a server that fell ill. They hold their GPUs until the
+ * server reports their end, or has reported twice since it was told to end them and never knew of them.
  */
 final class Departing {
   private static final int REPORTS_WITHOUT_IT = 2;
-  private static final int RUNS = Integer.MIN_VALUE;
-  private final Map<ContainerId, RMContainer> containers = new ConcurrentHashMap<>();
-  /** How often a server has reported without the container; from RUNS on when it is known to run: only its end counts then. */
-  private final Map<ContainerId, Integer> reports = new ConcurrentHashMap<>();
+  private final Map<ContainerId, Departure> containers = new HashMap<>();
+  private final Map<NodeId, Map<ContainerId, Departure>> servers = new HashMap<>();
 
-  void add(RMContainer container, boolean runs) {
-    reports.put(container.getContainerId(), runs ? RUNS : 0);
-    containers.put(container.getContainerId(), container);
+  private static final class Departure {
+    final RMContainer container;
+    boolean runs;
+    int reports;
+
+    Departure(RMContainer container) { this.container = container; }
   }
 
-  void runs(ContainerId id) { reports.computeIfPresent(id, (key, count) -> RUNS); }
+  synchronized void add(RMContainer container) {
+    Departure departure = new Departure(container);
+    containers.put(container.getContainerId(), departure);
+    servers.computeIfAbsent(container.getNodeId(), n -> new HashMap<>()).put(container.getContainerId(), departure);
+  }
+
+  /** The server says, or is known, to run it: only its reported end counts now. */
+  synchronized void runs(ContainerId id) {
+    if (containers.containsKey(id)) containers.get(id).runs = true;
+  }
 
   /** False when it was not departing. */
-  boolean ended(ContainerId id) {
-    reports.remove(id);
-    return containers.remove(id) != null;
+  synchronized boolean ended(ContainerId id) {
+    Departure departure = containers.remove(id);
+    if (departure != null) servers.get(departure.container.getNodeId()).remove(id);
+    return departure != null;
   }
 
   /** The server has come back with a list of what it runs. */
-  void forget(NodeId server) { on(server).forEach(one -> ended(one.getContainerId())); }
+  synchronized void forget(NodeId server) { on(server).forEach(one -> ended(one.getContainerId())); }
 
-  /** After a server's report. untold: what it has yet to be told to end. True when one departed. */
-  boolean reported(NodeId server, Collection<ContainerId> untold) {
+  /** After a server's report. True when one departed. */
+  synchronized boolean reported(RMNode server) {
     boolean departed = false;
-    for (RMContainer one : on(server)) {
-      ContainerId id = one.getContainerId();
-      Integer count = untold.contains(id) ? null : reports.computeIfPresent(id, (key, before) -> before + 1);
-      departed |= count != null && count > REPORTS_WITHOUT_IT && ended(id);
+    for (RMContainer one : on(server.getNodeID())) {
+      Departure departure = containers.get(one.getContainerId());
+      boolean told = !departure.runs && !server.getContainersToCleanUp().contains(one.getContainerId());
+      departed |= told && ++departure.reports > REPORTS_WITHOUT_IT && ended(one.getContainerId());
     }
     return departed;
   }
 
-  List<RMContainer> on(NodeId server) {
-    if (containers.isEmpty()) return List.of();
-    List<RMContainer> all = new ArrayList<>(containers.values());
-    all.removeIf(one -> !one.getNodeId().equals(server));
+  synchronized List<RMContainer> on(NodeId server) {
+    Map<ContainerId, Departure> there = servers.getOrDefault(server, Map.of());
+    List<RMContainer> all = new ArrayList<>(there.size());
+    there.values().forEach(each -> all.add(each.container));
     return all;
   }
 }

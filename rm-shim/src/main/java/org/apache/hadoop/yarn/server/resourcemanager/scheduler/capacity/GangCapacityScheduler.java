@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.*;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.exceptions.YarnException;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.*;
@@ -35,6 +36,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
     super.serviceInit(conf);
     Settings.refuse(conf);
     Settings.refuse(getConfiguration());
+    rmContext.getYarnConfiguration().setIfUnset(YarnConfiguration.APPLICATION_PLACEMENT_TYPE_CLASS, GpuAskAllocator.class.getName());
   }
 
   @Override public void serviceStart() throws Exception {
@@ -113,7 +115,11 @@ public class GangCapacityScheduler extends CapacityScheduler {
   private void mark(SchedulerEvent event) {
     switch (event.getType()) {
       case NODE_ADDED: changed(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID()); break;
-      case NODE_REMOVED: changed(((NodeRemovedSchedulerEvent) event).getRemovedRMNode().getNodeID()); break;
+      case NODE_REMOVED:
+        RMNode node = ((NodeRemovedSchedulerEvent) event).getRemovedRMNode();
+        if (node.getState().isUnusable() && node.getState() != NodeState.UNHEALTHY) departing.forget(node.getNodeID());
+        changed(node.getNodeID());
+        break;
       case NODE_RESOURCE_UPDATE: changed(((NodeResourceUpdateSchedulerEvent) event).getRMNode().getNodeID()); break;
       case NODE_LABELS_UPDATE: ((NodeLabelsUpdateSchedulerEvent) event).getUpdatedNodeToLabels().keySet().forEach(this::changed); break;
       case APP_ADDED: changed(((AppAddedSchedulerEvent) event).getApplicationId()); break;
@@ -133,8 +139,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
   @Override protected void nodeUpdate(RMNode node) {
     long before = completions.get();
     super.nodeUpdate(node);
-    boolean departed = departing.reported(node.getNodeID(), node.getContainersToCleanUp());
-    if (departed || completions.get() != before) changed(node.getNodeID());
+    if (departing.reported(node) || completions.get() != before) changed(node.getNodeID());
     else if (node.getState() != NodeState.RUNNING) marks.server(node.getNodeID());
   }
 
@@ -145,10 +150,10 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   /** Called for each end of a container, also where Hadoop bypasses completedContainer. */
   @Override protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
-    boolean runs = container.getState() == RMContainerState.RUNNING && SchedulerUtils.LOST_CONTAINER.equals(status.getDiagnostics())
-        && rmContext.getRMNodes().containsKey(container.getNodeId());
+    boolean runs = container.getState() == RMContainerState.RUNNING && SchedulerUtils.LOST_CONTAINER.equals(status.getDiagnostics());
     boolean mayRun = container.getState() == RMContainerState.ACQUIRED && event != RMContainerEventType.FINISHED;
-    if (runs || mayRun) departing.add(container, runs);
+    if ((runs || mayRun) && Words.gpus(container.getContainer().getResource()) > 0) departing.add(container);
+    if (runs) departing.runs(container.getContainerId());
     super.completedContainerInternal(container, status, event);
     completions.incrementAndGet();
     changed(container.getNodeId());
