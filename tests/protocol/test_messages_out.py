@@ -157,7 +157,7 @@ def test_a_virtual_cluster_without_limits_says_nothing_of_them() -> None:
 
 
 def test_the_totals() -> None:
-    view = views.ClusterView("c1", True, 5, Resource(3, 2, 1), Resource(1, 1, 1), 7, True, 8, 9)  # noqa: FBT003 - in order
+    view = views.ClusterView("c1", True, 5, Resource(3, 2, 1), Resource(1, 1, 1), 7, True, 8, 9)  # noqa: FBT003 - all fields in order
     message = cluster_message(view)
     assert (message.cluster_id, message.connected, message.epoch, message.servers) == ("c1", True, 5, 7)
     assert (message.settled, message.jobs_pending, message.jobs_running) == (True, 8, 9)
