@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Generator, Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import Apps
-from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, free_port, processes_of
+from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, free_port, processes_of, serve
 from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, java, shim_jar
 from yarn_gpu_sched.embedded.jars import hadoop_jars
@@ -102,7 +101,7 @@ def served_joint(
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
             joint = ServedJoint(cluster, apps, folder, address=address)
-            joint.start_service(["serve"], _service_environment(joint))
+            serve(cluster, **_service_environment(joint))
             joint.await_connected()
             yield joint
             joint.client.close()
@@ -110,7 +109,6 @@ def served_joint(
 
 def _service_environment(joint: ServedJoint) -> dict[str, str]:
     return {
-        "PATH": os.environ["PATH"],
         "YGS_LISTEN": joint.address,
         "YGS_BINDING_DIR": str(joint.folder / "bindings"),
         "YGS_RECORDER_DIR": str(joint.folder / "record"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,11 +141,6 @@ class ServedJoint(Joint):
         """Connect to the service."""
         self.client = Client(self.address, timeout_s=20.0)
 
-    def start_service(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
-        """Start `ygs serve` beside the daemons: it ends with the cluster."""
-        ygs = str(Path(sys.executable).parent / "ygs")
-        self.cluster.run("service", [ygs, *arguments], environment)
-
     def await_connected(self, wait_s: float = 60.0) -> None:
         """Wait until the service has a whole snapshot of the ResourceManager."""
         self.until(self._connected, bool, "the service is connected to the RM", wait_s)
@@ -227,6 +223,12 @@ class YarnRun:
         done = self._cluster.yarn(*self._arguments, timeout_s=300)
         self.output = f"{done.stdout}\n{done.stderr}"
         self.exit_code = done.returncode
+
+
+def serve(cluster: EmbeddedCluster, **environment: str) -> None:
+    """Start `ygs serve` beside the daemons, as "service": it ends with the cluster."""
+    ygs = str(Path(sys.executable).parent / "ygs")
+    cluster.run("service", [ygs, "serve"], {"PATH": os.environ["PATH"], **environment})
 
 
 def free_port() -> int:
