@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import cast
 
@@ -13,11 +14,11 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from tests.service import changes
-from tests.service.conftest import settled
-from tests.service.raw_link import Ended, RawLink, ended_by
+from tests.service.conftest import settled, until
+from tests.service.raw_link import BOUND_S, Ended, RawLink, ended_by
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, jobs_pb2, jobs_pb2_grpc
-from yarn_gpu_sched.service import Service
+from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.pages import page_token
 
 Link = Callable[[], RawLink]
@@ -72,6 +73,37 @@ async def test_a_request_too_large_is_refused(service: Service, channel: aio.Cha
     assert ended.code is Code.RESOURCE_EXHAUSTED
     assert "larger than max" in ended.sentence
     await settled(service)
+
+
+async def test_calls_at_once_are_bounded(settings: Settings, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.service.server.CALLS_MAX", 3)
+    small = Service(settings, clock)
+    await small.start()
+    async with aio.insecure_channel(f"127.0.0.1:{small.port}") as channel:
+        path = "/yarn_gpu_sched.v1.JobsService/WatchJobs"
+        watching: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
+        calls = [watching(b"") for _ in range(3)]
+        await until(lambda: len(small.watchers) == 3)
+        ended = await refused(channel, "ClusterService/GetCluster", b"")
+        assert ended.code is Code.RESOURCE_EXHAUSTED
+        for call in calls:
+            call.cancel()
+        await until(lambda: len(small.watchers) == 0)
+        stub = cluster_pb2_grpc.ClusterServiceStub(channel)
+        async with asyncio.timeout(BOUND_S):
+            while not await _answers(stub):
+                await asyncio.sleep(0.01)
+    await small.stop()
+
+
+async def _answers(stub: cluster_pb2_grpc.ClusterServiceAsyncStub) -> bool:
+    try:
+        await stub.GetCluster(cluster_pb2.GetClusterRequest())
+    except aio.AioRpcError as error:
+        if error.code() is Code.RESOURCE_EXHAUSTED:
+            return False
+        raise
+    return True
 
 
 async def test_an_unknown_method_is_unimplemented(channel: aio.Channel) -> None:

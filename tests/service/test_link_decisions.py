@@ -18,7 +18,7 @@ from yarn_gpu_sched.protocol.bounds import DECISIONS_MAX, MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.convert import Registration
 from yarn_gpu_sched.protocol.v1 import decision_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
-from yarn_gpu_sched.service.session import Session, SessionLimits
+from yarn_gpu_sched.service.session import IN_FLIGHT_BYTES_MAX, Session, SessionLimits
 
 Link = Callable[[], RawLink]
 
@@ -130,6 +130,32 @@ async def test_a_heartbeat_is_sent_only_when_nothing_else_is() -> None:
     assert message is not None
     assert message.WhichOneof("message") == "decisions"
     assert one.next_message() is None
+
+
+async def test_decisions_in_flight_are_bounded_and_the_rest_follows_outcomes() -> None:
+    one = session()
+    for decision_id in range(2_000):
+        one.send(place(decision_id, containers=20, gpus=8), 0.0)
+    sent: list[int] = []
+
+    def take() -> int:
+        taken = 0
+        while (message := one.next_message()) is not None:
+            sent.extend(decision.decision_id for decision in message.decisions.decisions)
+            taken += message.ByteSize()
+        return taken
+
+    assert IN_FLIGHT_BYTES_MAX // 2 < take() <= IN_FLIGHT_BYTES_MAX + MESSAGE_BYTES_MAX
+    assert 0 < len(sent) < 2_000
+    one.wake.clear()
+    assert take() == 0
+    for decision_id in sent:
+        assert one.answered(decision_id) is not None
+    assert one.wake.is_set()
+    while take():
+        for decision_id in sent:
+            one.answered(decision_id)
+    assert sent == list(range(2_000))
 
 
 async def test_unread_decisions_are_bounded() -> None:

@@ -59,7 +59,7 @@ class Outlets:
             self._bindings.end()
 
     def _answered(self, event: events.OutcomeReported, session: Session | None) -> None:
-        asked = session.unanswered.pop(event.decision_id, None) if session is not None else None
+        asked = session.answered(event.decision_id) if session is not None else None
         if asked is None or session is None:
             return
         self._outcomes[event.code].inc()

@@ -34,10 +34,10 @@ class Refusal(Exception):  # noqa: N818 - it ends a call, which is not always an
         self.bad_field = bad_field
         super().__init__(sentence)
 
-    @classmethod
-    def of(cls, bad: BadField) -> "Refusal":
+    @staticmethod
+    def of(bad: BadField) -> "Refusal":
         """Refuse a request for a bad field in it."""
-        return cls(grpc.StatusCode.INVALID_ARGUMENT, str(bad), "BAD_FIELD", bad)
+        return Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(bad), "BAD_FIELD", bad)
 
     def status(self) -> status_pb2.Status:
         """Build the rich status (``google.rpc.Status``)."""

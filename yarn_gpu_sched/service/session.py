@@ -21,6 +21,8 @@ from yarn_gpu_sched.protocol.v1 import link_pb2
 from yarn_gpu_sched.service.refusal import Refusal
 
 BATCHES_MAX = 4
+# What the other side has to keep of decisions that it has not come to; the shim ends a stream beyond 16 MiB.
+IN_FLIGHT_BYTES_MAX = 8 << 20
 # What a message has for decisions: all but what names and numbers them.
 ROOM_BYTES = MESSAGE_BYTES_MAX - 64
 _SESSION_ID_BYTES = 8
@@ -55,6 +57,8 @@ class Session:
         self.outbound_bytes = 0
         self.unanswered: dict[int, Asked] = {}
         self._limits = limits
+        self._in_flight: dict[int, int] = {}
+        self._in_flight_bytes = 0
         self._outbound: deque[tuple[int, AnyDecision]] = deque()
 
     @property
@@ -92,10 +96,20 @@ class Session:
         self.wake.set()
         return True
 
-    def next_message(self) -> link_pb2.ConnectResponse | None:
-        """Take what fits in one message: decisions before heartbeats, nothing if none waits."""
-        message = link_pb2.ConnectResponse()
+    def answered(self, decision_id: int) -> Asked | None:
+        """Take note of an outcome; None if the decision is not one of those that await theirs."""
+        self._in_flight_bytes -= self._in_flight.pop(decision_id, 0)
         if self._outbound:
+            self.wake.set()
+        return self.unanswered.pop(decision_id, None)
+
+    def next_message(self) -> link_pb2.ConnectResponse | None:
+        """Take what fits in one message: decisions before heartbeats, nothing if none waits.
+
+        While too much is in flight, decisions wait for outcomes.
+        """
+        message = link_pb2.ConnectResponse()
+        if self._outbound and self._in_flight_bytes < IN_FLIGHT_BYTES_MAX:
             self._fill(message.decisions)
         elif self.heartbeat_due:
             message.heartbeat.SetInParent()
@@ -113,6 +127,8 @@ class Session:
                 return
             left_bytes -= bytes_max
             self.outbound_bytes -= bytes_max
+            self._in_flight_bytes += bytes_max
+            self._in_flight[decision.decision_id] = bytes_max
             self._outbound.popleft()
             add_decision(decisions, decision, self.session_id, self.registration.epoch)
 
