@@ -1,6 +1,7 @@
 """What all handlers of an engine share: the state, what waits, and the commands of the event at hand."""
 
 from bisect import bisect_left, insort
+from collections import OrderedDict
 from heapq import heappush
 from itertools import islice
 
@@ -25,7 +26,8 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``ended`` the ended jobs, oldest first, ``order`` all jobs in order of submission.
+    ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was taken from its front), ``order`` all jobs in
+    order of submission.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -40,7 +42,7 @@ class Core:
         self.now_s = 0.0
         self.next_decision_id = 1
         self.order: list[tuple[float, str]] = []
-        self.ended: dict[str, None] = {}
+        self.ended: OrderedDict[str, None] = OrderedDict()
         self.to_check: dict[str, None] = {}
         self.to_refuse: dict[str, None] = {}
         self.resting: list[tuple[float, str]] = []

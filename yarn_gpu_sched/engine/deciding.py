@@ -55,11 +55,14 @@ def _wake(core: Core) -> None:
 
 def _refuse_all(core: Core) -> int:
     decided = 0
-    for job_id in list(core.to_refuse):
+    if not core.to_refuse:
+        return 0
+    to_refuse, core.to_refuse = core.to_refuse, {}
+    for job_id in to_refuse:
         record = core.state.jobs[job_id]
         if record.backoff_until_s > core.now_s:
+            core.to_refuse[job_id] = None
             continue
-        del core.to_refuse[job_id]
         decision = Decision(core.next_decision_id, job_id, record.job.attempt)
         core.next_decision_id += 1
         core.state.begin(decision)

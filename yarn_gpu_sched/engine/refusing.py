@@ -8,8 +8,8 @@ from yarn_gpu_sched.model.job_record import JobRecord
 
 def check_all(core: Core) -> None:
     """Hold the jobs that came or asked since the last time against the largest capacity seen."""
-    for job_id in list(core.to_check):
-        del core.to_check[job_id]
+    to_check, core.to_check = core.to_check, {}  # a dictionary that is emptied key by key stays as long as it was
+    for job_id in to_check:
         record = core.state.jobs.get(job_id)
         if record is not None and record.known and record.end is None:
             sentence = never_fits(core, record)

@@ -5,6 +5,7 @@ same bytes, so their hash is the digest of law 11.
 """
 
 import hashlib
+from collections import OrderedDict
 
 import msgspec
 
@@ -167,7 +168,7 @@ def _restore_state(core: Core, image: EngineImage) -> None:
 
 
 def _restore_lists(core: Core, image: EngineImage) -> None:
-    core.ended = dict.fromkeys(image.ended)
+    core.ended = OrderedDict.fromkeys(image.ended)
     core.to_check = dict.fromkeys(image.to_check)
     core.to_refuse = dict.fromkeys(image.to_refuse)
     core.resting = list(image.resting)

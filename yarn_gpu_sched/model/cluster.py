@@ -226,17 +226,17 @@ class ClusterState:
     # Decisions
 
     def begin(self, decision: Decision) -> None:
-        """Account for a decision whose parts a transaction has just taken on their servers."""
+        """Account for a decision whose parts have just been taken on their servers."""
         record = self.jobs[decision.job_id]
         decision_id = decision.decision_id
         self.decisions[decision_id] = decision
         record.decisions.add(decision_id)
         for part in decision.parts:
             part.use.in_flight[decision_id] = part
-        self._charge(record, decision.total, 1)
+        self._charge(record, decision.held, 1)
         for key, count in decision.members:
             record.in_flight[key] = record.in_flight.get(key, 0) + count
-        if decision.application_master and decision.parts[0].use.gpus:
+        if decision.application_master and decision.parts and decision.parts[0].use.gpus:
             self._count_master(decision.total, 1)
 
     def void_decisions(self) -> list[Decision]:
@@ -295,6 +295,7 @@ class ClusterState:
         for part in decision.parts:
             if part.use is use:
                 self._give_back(decision, record, part)
+        decision.parts = [part for part in decision.parts if part.use is not use]
         decision.lost.add(use.server_id)
 
     def _give_back(self, decision: Decision, record: JobRecord, part: Part) -> None:

@@ -57,6 +57,17 @@ class Decision:
         self.total = Resource()
 
     @property
+    def held(self) -> Resource:
+        """What its parts hold: all of it, but for servers that vanished."""
+        if not self.lost:
+            return self.total
+        return Resource(
+            sum(part.memory_mb for part in self.parts),
+            sum(part.vcores for part in self.parts),
+            sum(part.gpus for part in self.parts),
+        )
+
+    @property
     def refusal(self) -> bool:
         """Tell whether this is an order to end the job."""
         return not self.assignments

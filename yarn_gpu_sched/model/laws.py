@@ -175,7 +175,7 @@ def whole_gangs(state: ClusterState) -> Iterator[str]:
         if len(decision.assignments) != members:
             yield f"decision {decision_id} places {len(decision.assignments)} of {members} containers"
         held = sum(part.mask.bit_count() for part in decision.parts)
-        named = sum(len(assignment.gpu_indices) for assignment in decision.assignments)
+        named = sum(len(one.gpu_indices) for one in decision.assignments if one.server_id not in decision.lost)
         if held != named:
             yield f"decision {decision_id} names {named} GPUs and holds {held}"
     for job_id, record in state.jobs.items():
