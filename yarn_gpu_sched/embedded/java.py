@@ -82,7 +82,7 @@ def class_path(conf: Path, *parts: Iterable[Path]) -> str:
 
 def daemon(spec: ClusterSpec, layout: Layout, jars: HadoopJars, role: str, conf: Path) -> list[str]:
     """Return the command line of a daemon."""
-    extra = scheduler_jars(spec) if role == "rm" else ()
+    extra = _own_copies(scheduler_jars(spec), layout) if role == "rm" else ()
     webapps = jars.webapps if role in ("nn", "dn") else ()
     path = class_path(conf, jars.lib, webapps, extra)
     return [java_command(), *flags(spec, layout, role), "-cp", path, MAIN_CLASSES[role]]
@@ -100,6 +100,21 @@ def scheduler_jars(spec: ClusterSpec) -> tuple[Path, ...]:
         if not path.exists():
             raise ClusterError(f"extra_classpath {path} does not exist")
     return tuple(path.absolute() for path in paths)
+
+
+def _own_copies(paths: tuple[Path, ...], layout: Layout) -> tuple[Path, ...]:
+    """Copy jars into the cluster's folder: a jar that is built anew under a running JVM breaks it."""
+    copies = []
+    for path in paths:
+        if path.is_file():
+            copy = layout / "lib" / path.name
+            fresh = copy.with_suffix(".new")
+            shutil.copyfile(path, fresh)
+            fresh.replace(copy)
+            copies.append(copy)
+        else:
+            copies.append(path)
+    return tuple(copies)
 
 
 def shim_jar() -> Path:

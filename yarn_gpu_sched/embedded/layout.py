@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-_OURS = ("bin", "conf", "data", "home", "logs", "servers", "tmp")
+_OURS = ("bin", "conf", "data", "home", "lib", "logs", "servers", "tmp")
 _OUR_FILES = ("cluster.env", "cluster.json", "control", "distributedshell.jar", "hosts", "topology")
 
 
@@ -17,6 +17,7 @@ class Layout:
     bin/                  the `yarn` and `hdfs` commands for this cluster
     conf/                 configuration of ResourceManager, HDFS and clients
     data/                 HDFS, the ResourceManager's state, and without HDFS the file system
+    lib/                  the shim's jar, and others that the ResourceManager loads, as they were at its start
     logs/                 what the daemons print, NAME.log
     servers/NAME/         a NodeManager's configuration, containers and recovery state
     cluster.json          what was asked for, the ports and the supervisor

@@ -34,7 +34,6 @@ class Stage:
             binding_dir=self.bindings,
             settings={
                 "ygs.settle-s": str(SETTLE_S),
-                "yarn.scheduler.maximum-allocation-vcores": str(VCORES),  # YARN cuts larger asks without a word
             },
         )
         self.cluster = EmbeddedCluster(folder / "cluster", spec)
