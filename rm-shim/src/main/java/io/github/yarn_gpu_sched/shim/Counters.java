@@ -1,7 +1,7 @@
 package io.github.yarn_gpu_sched.shim;
 
 import io.github.yarn_gpu_sched.protocol.v1.OutcomeCode;
-import java.util.Map;
+import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.metrics2.*;
 import org.apache.hadoop.metrics2.lib.*;
@@ -25,7 +25,7 @@ public final class Counters implements MetricsSource {
 
   public Counters() {
     for (Of each : Of.values()) counter(each.name());
-    for (OutcomeCode code : OutcomeCode.values()) counter(named(code));
+    for (OutcomeCode code : EnumSet.complementOf(EnumSet.of(OutcomeCode.UNRECOGNIZED))) counter(named(code));
   }
 
   public void add(Of what, long number) { counter(what.name()).incr(number); }

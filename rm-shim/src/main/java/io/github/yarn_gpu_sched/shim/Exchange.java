@@ -21,6 +21,7 @@ public final class Exchange<S, J> implements Runnable {
   private final Thread thread = new Thread(this, "ygs-shim");
   private final long startedNs = System.nanoTime();
   private volatile boolean stopping;
+  private String lastFault;
   private Link link;
   private Session session;
 
@@ -44,16 +45,16 @@ public final class Exchange<S, J> implements Runnable {
   @Override public void run() {
     link = new Link(settings, counters, marks::wake);
     while (!stopping) {
-      boolean more = false;
       try {
-        more = turn(System.nanoTime());
-      } catch (RuntimeException e) {
-        LOG.error("The link begins again after a fault of the shim's own", e);
-        end("fault in the shim: " + e);
+        if (!turn(System.nanoTime())) marks.sleep(TimeUnit.MILLISECONDS.toNanos(settings.batchMs));
+      } catch (Throwable fault) {  // whatever it is: without this thread nothing would be placed any more
+        if (!fault.toString().equals(lastFault)) LOG.error("The link begins again after a fault of the shim's own", fault);
+        lastFault = fault.toString();
+        link.lose("a fault of the shim's own");
+        drop();
       }
-      if (!more) marks.sleep(TimeUnit.MILLISECONDS.toNanos(settings.batchMs));
     }
-    end("the resource manager stops");
+    drop();
     link.close();
   }
 
@@ -71,13 +72,8 @@ public final class Exchange<S, J> implements Runnable {
     return session.speak() || stream.anyReceived() && !session.out.full();
   }
 
-  private void end(String why) {
-    if (session == null) return;
-    link.lose(why);
-    drop();
-  }
-
   private void drop() {
+    if (session == null) return;
     counters.add(Counters.Of.LINK_LOSSES, 1);
     counters.add(Counters.Of.DROPPED, session.out.size());
     counters.connected(false);
@@ -110,11 +106,9 @@ public final class Exchange<S, J> implements Runnable {
         while (decisions.isEmpty()) {
           ConnectResponse response = stream.receive();
           if (response == null) return;
-          if (breaksRules(response)) {
-            stream.end("the service sent what the link's rules forbid: " + response.getMessageCase());
-            return;
-          }
-          if (response.hasRegistered()) greet(response.getRegistered());
+          if (breaksRules(response)) stream.end("the service sent what the link's rules forbid: " + response.getMessageCase());
+          if (breaksRules(response)) return;
+          if (response.hasRegistered()) sessionId = link.greeted(response.getRegistered());
           decisions.addAll(response.getDecisions().getDecisionsList());
         }
         decide(decisions.poll());
@@ -125,11 +119,6 @@ public final class Exchange<S, J> implements Runnable {
       boolean greeted = !sessionId.isEmpty();
       if (response.hasRegistered()) return greeted || response.getRegistered().getSessionId().isEmpty();
       return !greeted || !whole || !response.hasDecisions() || response.getDecisions().getDecisionsCount() > DECISIONS_MAX;
-    }
-
-    private void greet(Registered registered) {
-      sessionId = registered.getSessionId();
-      link.greeted(sessionId, registered.getServiceVersion());
     }
 
     private void decide(Decision decision) {
@@ -152,8 +141,7 @@ public final class Exchange<S, J> implements Runnable {
       }
       Long askedAtNs = mirror.askedAtNs(decision.getPlaceGang().getJobId());
       Outcome outcome = view.decide(decision, mirror::committed);
-      boolean placed = askedAtNs != null && outcome.getCode() == OutcomeCode.OUTCOME_CODE_COMMITTED;
-      if (placed) counters.latency(System.nanoTime() - askedAtNs);
+      if (askedAtNs != null && outcome.getContainerIdsCount() > 0) counters.latency(System.nanoTime() - askedAtNs);
       return outcome;
     }
 
@@ -164,8 +152,7 @@ public final class Exchange<S, J> implements Runnable {
         lookedAtNs = nowNs;
         mirror.nextRound();
       }
-      boolean more = true;
-      while (more && !out.full()) more = mirror.step();
+      while (!out.full() && mirror.step()) continue;
     }
 
     /** Sends what waits, while the stream takes it; true when something was sent, so that more may be to do. */

@@ -1,6 +1,6 @@
 package io.github.yarn_gpu_sched.shim;
 
-import io.github.yarn_gpu_sched.protocol.v1.ResourceManagerLinkServiceGrpc;
+import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.grpc.*;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import java.util.concurrent.*;
@@ -48,15 +48,16 @@ final class Link {
     return stream;
   }
 
-  /** The service has answered: the next loss is a new one. */
-  void greeted(String session, String version) {
+  /** The service has answered: the next loss is a new one. Returns the session's id. */
+  String greeted(Registered by) {
     pauseMs = PAUSE_MS_MIN;
     lastReason = "";
-    LOG.info("Connected to the scheduling service at {}, version {}, session {}", settings.service, version, session);
+    LOG.info("Connected to the scheduling service {} at {}, session {}", by.getServiceVersion(), settings.service, by.getSessionId());
+    return by.getSessionId();
   }
 
   void lose(String why) {
-    stream.cancel(why);
+    if (stream != null) stream.cancel(why);
     stream = null;
     pause(why);
   }
@@ -66,7 +67,7 @@ final class Link {
     try {
       if (!channel.awaitTermination(5, TimeUnit.SECONDS)) LOG.warn("The channel to the scheduling service did not end within 5 s");
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
+      Thread.currentThread().interrupt();  // close is the thread's last act
     }
   }
 

@@ -16,9 +16,7 @@ public final class Marks<S, J> {
   private volatile boolean urgent;
   private volatile Thread sleeper;
 
-  public Marks(Counters counters) {
-    this.counters = counters;
-  }
+  public Marks(Counters counters) { this.counters = counters; }
 
   public void server(S server) { if (!servers.add(server)) counters.add(Counters.Of.COALESCED, 1); }
 

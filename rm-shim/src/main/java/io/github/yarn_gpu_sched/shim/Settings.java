@@ -48,19 +48,13 @@ public final class Settings {
   }
 
   private static String text(Configuration conf, String key, String otherwise) {
-    String value = conf.getTrimmed(key, "");
-    return value.isEmpty() ? otherwise : value;
+    return conf.getTrimmed(key, "").isEmpty() ? otherwise : conf.getTrimmed(key);
   }
 
   private static double number(String key, String value, int least, int most) {
-    double number;
-    try {
-      number = Double.parseDouble(value);
-    } catch (NumberFormatException e) {
-      number = Double.NaN;
-    }
-    if (number >= least && number <= most) return number;
-    throw wrong(key, value, "it must be a number from " + least + " to " + most);
+    boolean in = value.matches("\\d{1,9}(\\.\\d{1,9})?") && Double.parseDouble(value) >= least && Double.parseDouble(value) <= most;
+    if (!in) throw wrong(key, value, "it must be a number from " + least + " to " + most);
+    return Double.parseDouble(value);
   }
 
   private static IllegalArgumentException wrong(String key, String value, String right) {

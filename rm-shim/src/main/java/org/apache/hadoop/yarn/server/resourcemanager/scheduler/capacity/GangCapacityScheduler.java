@@ -43,7 +43,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
     super.serviceStart();
     QuietLogs.install();
     counters.register();
-    exchange = new Exchange<>(settings, new ResourceManagerView(this, departing, counters), marks, counters);
+    exchange = new Exchange<>(settings, new ResourceManagerView(this, writeLock, departing, counters), marks, counters);
   }
 
   @Override public void serviceStop() throws Exception {
@@ -71,10 +71,6 @@ public class GangCapacityScheduler extends CapacityScheduler {
   Gate gate(ApplicationAttemptId attempt) { return gates.get(attempt); }
 
   boolean recovered(ApplicationId job) { return recovered.contains(job); }
-
-  void lock() { writeLock.lock(); }
-
-  void unlock() { writeLock.unlock(); }
 
   void changed(ApplicationId job) {
     marks.job(job);

@@ -5,6 +5,7 @@ import static io.github.yarn_gpu_sched.protocol.v1.OutcomeCode.*;
 import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
+import java.util.concurrent.locks.Lock;
 import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -26,14 +27,15 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 /** Commits gangs, all of their containers or none, each under one hold of the scheduler's lock. */
 final class GangCommit {
   private static final int ASSIGNMENTS_MAX = 16_384;
-  private static final int DIAGNOSTICS_CHARS_MAX = 4096;
   private final GangCapacityScheduler scheduler;
+  private final Lock schedulerLock;
   private final RMContext context;
   private final Departing departing;
   private final Counters counters;
 
-  GangCommit(GangCapacityScheduler scheduler, Departing departing, Counters counters) {
+  GangCommit(GangCapacityScheduler scheduler, Lock schedulerLock, Departing departing, Counters counters) {
     this.scheduler = scheduler;
+    this.schedulerLock = schedulerLock;
     this.context = scheduler.getRMContext();
     this.departing = departing;
     this.counters = counters;
@@ -73,7 +75,7 @@ final class GangCommit {
     ApplicationId id = applicationId(job.getJobId());
     require(context.getRMApps().containsKey(id), OUTCOME_CODE_INVALID, "job %s is not known", id);
     context.getDispatcher().getEventHandler()
-        .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), DIAGNOSTICS_CHARS_MAX)));
+        .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX)));
   }
 
   private static ApplicationId applicationId(String text) throws Refusal {
@@ -94,12 +96,12 @@ final class GangCommit {
     require(gate != null, OUTCOME_CODE_NO_ATTEMPT, "attempt %s is not there", id);
     gate.close();
     try {
-      scheduler.lock();
+      schedulerLock.lock();
       long sinceNs = System.nanoTime();
       try {
         return commit(id, gang, gate);
       } finally {
-        scheduler.unlock();
+        schedulerLock.unlock();
         counters.lockHeld(System.nanoTime() - sinceNs);
       }
     } finally {
@@ -120,10 +122,8 @@ final class GangCommit {
       rollBack(gangContainers.subList(0, made));
       throw fault;
     }
-    for (GangContainer one : gangContainers) {
-      if (!master) gate.placed(one);
-      one.becomeWhole();
-    }
+    if (!master) gangContainers.forEach(gate::placed);
+    gangContainers.forEach(GangContainer::becomeWhole);
     counters.add(Counters.Of.CONTAINERS_COMMITTED, gangContainers.size());
     return gangContainers;
   }
@@ -214,14 +214,12 @@ final class GangCommit {
     } catch (RuntimeException e) {
       return new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s failed: %s", one.getNodeId(), e);
     }
-    if (attempt.getOutstandingAsksCount(one.getAllocatedSchedulerKey()) <= 0) {
-      return new Refusal(OUTCOME_CODE_NO_ASK, "the ask at %s was withdrawn", one.getAllocatedSchedulerKey());
-    }
-    if (one.node.getRMNode().getState() != NodeState.RUNNING) {
-      return new Refusal(OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", one.getNodeId());
-    }
     AbstractLeafQueue queue = attempt.getCSLeafQueue();
-    return queue.accept(scheduler.getClusterResource(), request)
+    boolean asked = attempt.getOutstandingAsksCount(one.getAllocatedSchedulerKey()) > 0;
+    boolean running = one.node.getRMNode().getState() == NodeState.RUNNING;
+    return !asked ? new Refusal(OUTCOME_CODE_NO_ASK, "the ask at %s was withdrawn", one.getAllocatedSchedulerKey())
+        : !running ? new Refusal(OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", one.getNodeId())
+        : queue.accept(scheduler.getClusterResource(), request)
         ? new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s was refused", one.getNodeId())
         : new Refusal(OUTCOME_CODE_QUEUE_LIMIT, "queue %s, or its limit for user %s, is full", queue.getQueuePath(), attempt.getUser());
   }

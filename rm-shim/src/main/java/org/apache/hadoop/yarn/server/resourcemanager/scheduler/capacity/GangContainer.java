@@ -31,9 +31,7 @@ final class GangContainer extends RMContainerImpl {
 
   /** The gang is committed: from now on it is a container like any other. */
   void becomeWhole() {
-    synchronized (this) {
-      whole = true;
-    }
+    synchronized (this) { whole = true; }
     if (acquired != null) super.handle(acquired);
   }
 }

@@ -5,6 +5,7 @@ import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.protocol.v1.Container;
 import io.github.yarn_gpu_sched.shim.*;
 import java.util.*;
+import java.util.concurrent.locks.Lock;
 import java.util.function.BiConsumer;
 import org.apache.hadoop.util.VersionInfo;
 import org.apache.hadoop.yarn.api.records.*;
@@ -23,7 +24,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 /** Reads the resource manager's own state, in the protocol's words. It keeps nothing. */
 final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   private static final int NAME_CHARS_MAX = 1024;
-  private static final int DIAGNOSTICS_CHARS_MAX = 4096;
+  static final int DIAGNOSTICS_CHARS_MAX = 4096;
   /** Keys of one job: more would not fit into a message. */
   private static final int ASKS_MAX = 16_384;
   private static final int ASK_COUNT_MAX = 1_000_000;
@@ -33,12 +34,12 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   private final Counters counters;
   private final GangCommit commit;
 
-  ResourceManagerView(GangCapacityScheduler scheduler, Departing departing, Counters counters) {
+  ResourceManagerView(GangCapacityScheduler scheduler, Lock schedulerLock, Departing departing, Counters counters) {
     this.scheduler = scheduler;
     this.context = scheduler.getRMContext();
     this.departing = departing;
     this.counters = counters;
-    this.commit = new GangCommit(scheduler, departing, counters);
+    this.commit = new GangCommit(scheduler, schedulerLock, departing, counters);
   }
 
   @Override public Outcome decide(Decision decision, BiConsumer<NodeId, Container> made) {
@@ -50,11 +51,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
         .setAgent("ygs-rm-shim on Hadoop " + VersionInfo.getVersion());
   }
 
-  @Override public Collection<NodeId> servers() {
-    Set<NodeId> all = new HashSet<>(context.getRMNodes().keySet());
-    scheduler.getAllNodes().forEach(node -> all.add(node.getNodeID()));
-    return all;
-  }
+  @Override public Collection<NodeId> servers() { return new ArrayList<>(context.getRMNodes().keySet()); }
 
   @Override public Collection<ApplicationId> jobs() { return new ArrayList<>(scheduler.getSchedulerApplications().keySet()); }
 

@@ -4,6 +4,7 @@ import io.github.yarn_gpu_sched.protocol.v1.RequestKey;
 import io.github.yarn_gpu_sched.protocol.v1.Resource;
 import java.util.*;
 import java.util.regex.*;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
@@ -46,9 +47,7 @@ final class Words {
 
   /** Allocation tags survive a restart of the resource manager: the servers hand them back. */
   static Set<String> tags(List<Integer> gpuIndices) {
-    Set<String> tags = new TreeSet<>();
-    gpuIndices.forEach(index -> tags.add("gpu_" + index));
-    return tags;
+    return gpuIndices.stream().map(index -> "gpu_" + index).collect(Collectors.toSet());
   }
 
   /** GPU indices, ascending, from a container's allocation tags; empty unless they are as many as its GPUs. */

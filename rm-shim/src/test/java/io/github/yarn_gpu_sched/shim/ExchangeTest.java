@@ -1,0 +1,140 @@
+package io.github.yarn_gpu_sched.shim;
+
+import static org.junit.jupiter.api.Assertions.*;
+
+import io.github.yarn_gpu_sched.protocol.v1.*;
+import io.grpc.Server;
+import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
+import io.grpc.stub.StreamObserver;
+import java.net.InetSocketAddress;
+import java.util.concurrent.*;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.*;
+
+/** The link against a real gRPC server that the test scripts. */
+@Timeout(60)
+class ExchangeTest {
+  private final BlockingQueue<ConnectRequest> heard = new LinkedBlockingQueue<>();
+  private final BlockingQueue<StreamObserver<ConnectResponse>> streams = new LinkedBlockingQueue<>();
+  private final FakeCluster cluster = new FakeCluster();
+  private final Counters counters = new Counters();
+  private final Marks<String, String> marks = new Marks<>(counters);
+  private final Configuration conf = new Configuration(false);
+  private Server server;
+  private Exchange<String, String> exchange;
+
+  private final class Deciding extends ResourceManagerLinkServiceGrpc.ResourceManagerLinkServiceImplBase {
+    @Override public StreamObserver<ConnectRequest> connect(StreamObserver<ConnectResponse> back) {
+      streams.add(back);
+      return new StreamObserver<>() {
+        @Override public void onNext(ConnectRequest request) { heard.add(request); }
+
+        @Override public void onError(Throwable error) { }
+
+        @Override public void onCompleted() { }
+      };
+    }
+  }
+
+  private void serve(int port) throws Exception {
+    server = NettyServerBuilder.forAddress(new InetSocketAddress("127.0.0.1", port)).addService(new Deciding()).build().start();
+  }
+
+  @BeforeEach void begin() throws Exception {
+    serve(0);
+    conf.set("ygs.service-address", "127.0.0.1:" + server.getPort());
+    conf.set("ygs.cluster-id", "trial");
+    cluster.server("s1", 4);
+    exchange = new Exchange<>(new Settings(conf), cluster, marks, counters);
+  }
+
+  @AfterEach void end() throws Exception {
+    exchange.stop();
+    server.shutdownNow().awaitTermination();
+  }
+
+  private ConnectRequest next() throws InterruptedException {
+    ConnectRequest request = heard.poll(30, TimeUnit.SECONDS);
+    assertNotNull(request, "nothing was said for 30 s");
+    return request;
+  }
+
+  private StreamObserver<ConnectResponse> greeted(String session) throws InterruptedException {
+    StreamObserver<ConnectResponse> stream = streams.poll(30, TimeUnit.SECONDS);
+    assertNotNull(stream, "no stream was opened in 30 s");
+    assertEquals("trial", next().getRegister().getClusterId());
+    stream.onNext(ConnectResponse.newBuilder().setRegistered(Registered.newBuilder().setSessionId(session)).build());
+    return stream;
+  }
+
+  private static ConnectResponse decision(long id, String session) {
+    return ConnectResponse.newBuilder().setDecisions(Decisions.newBuilder().addDecisions(
+        Decision.newBuilder().setDecisionId(id).setSessionId(session))).build();
+  }
+
+  private Outcome outcome() throws InterruptedException {
+    while (true) {
+      for (Change each : next().getBatch().getChangesList()) {
+        if (each.hasOutcome()) return each.getOutcome();
+      }
+    }
+  }
+
+  @Test void itRegistersTellsTheSnapshotAndNumbersItsMessages() throws Exception {
+    StreamObserver<ConnectResponse> stream = streams.poll(30, TimeUnit.SECONDS);
+    assertNotNull(stream);
+    ConnectRequest first = next();
+    ConnectRequest second = next();
+    assertTrue(first.hasRegister() && first.getSequence() == 1, first.toString());
+    assertTrue(second.getSequence() == 2 && second.getBatch().getSnapshotEnd(), second.toString());
+    assertEquals("s1", second.getBatch().getChanges(0).getServer().getServerId());
+  }
+
+  @Test void eachDecisionGetsItsOutcomeAndARepeatedOneTheSame() throws Exception {
+    StreamObserver<ConnectResponse> stream = greeted("one");
+    stream.onNext(decision(7, "one"));
+    Outcome first = outcome();
+    stream.onNext(decision(7, "one"));
+    assertEquals(first, outcome());
+    assertEquals(1, cluster.decided.size());
+    assertEquals(OutcomeCode.OUTCOME_CODE_COMMITTED, first.getCode());
+  }
+
+  @Test void aDecisionOfAnotherSessionIsStale() throws Exception {
+    greeted("one").onNext(decision(8, "two"));
+    assertEquals(OutcomeCode.OUTCOME_CODE_STALE_EPOCH, outcome().getCode());
+    assertEquals(0, cluster.decided.size());
+  }
+
+  @Test void itBeatsWhileItHasNothingToSay() throws Exception {
+    StreamObserver<ConnectResponse> stream = greeted("one");
+    ConnectRequest request = next();
+    while (!request.hasHeartbeat()) request = next();
+    stream.onNext(ConnectResponse.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()).build());
+  }
+
+  @Test void aSilentServiceIsGivenUpAndRegisteredWithAgain() throws Exception {
+    greeted("one");
+    assertNotNull(streams.poll(30, TimeUnit.SECONDS), "no second stream");
+  }
+
+  @Test void aServiceThatComesBackGetsTheWholeSnapshot() throws Exception {
+    greeted("one");
+    assertTrue(next().getBatch().getSnapshotEnd());
+    int port = server.getPort();
+    server.shutdownNow().awaitTermination();
+    heard.clear();
+    serve(port);
+    greeted("two");
+    ConnectRequest request = next();
+    assertTrue(request.getBatch().getSnapshotEnd(), request.toString());
+  }
+
+  @Test void aServiceThatRefusesIsAskedAgain() throws Exception {
+    for (int i = 0; i < 3; i++) {
+      StreamObserver<ConnectResponse> stream = streams.poll(30, TimeUnit.SECONDS);
+      assertNotNull(stream, "stream " + i);
+      stream.onError(io.grpc.Status.FAILED_PRECONDITION.withDescription("older epoch").asRuntimeException());
+    }
+  }
+}
