@@ -252,7 +252,7 @@ def measure() -> Measured:
         *streams,
     )
     sizes = {"servers": SERVERS, "gpus_per_server": SERVER_GPUS, "containers": CONTAINERS, "jobs": JOBS}
-    return Measured(figures, sizes | {"changes_per_batch": CHUNK_CHANGES, "gc": "as Python sets it, no gc.freeze"})
+    return Measured(figures, sizes | {"changes_per_batch": CHUNK_CHANGES, "gc": "gc.freeze after each snapshot"})
 
 
 def _resident_mb(process: subprocess.Popen[bytes]) -> float:

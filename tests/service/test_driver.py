@@ -135,8 +135,7 @@ class TestAudit:
     async def test_once_in_so_many_events(self, service: Service, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
         broken = [Broken(2, "sums", "seeded")]
         monkeypatch.setattr(service.engine, "audit", lambda: broken, raising=False)
-        await link().open(*[changes.server(f"gpu-{index}:1") for index in range(12)])
-        await service.driver.settle()
-        await until(lambda: service.engine.cluster().connected)
-        # registered, 12 servers, a pass for each of two batches, the end of the snapshot
+        one = await link().open()
+        for batch in range(3):
+            await one.batch(*[changes.server(f"gpu-{batch}-{index}:1") for index in range(5)])
         await until(lambda: service.metrics.broken_laws.labels("2")._value.get() == 3)

@@ -48,6 +48,7 @@ class Driver:
     def __init__(self, engine: Engine, clock: Clock, outlets: Outlets, audit_every_events: int = 0) -> None:
         self.engine = engine
         self.session: Session | None = None
+        self.after_snapshot: Callable[[], None] = lambda: None
         self._clock = clock
         self._outlets = outlets
         self._audit_every_events = audit_every_events
@@ -177,6 +178,9 @@ class Driver:
             self._apply(event)
             if count % _SLICE_EVENTS == 0:
                 await asyncio.sleep(0)
+        if made and isinstance(made[-1], events.SnapshotEnded):
+            self.after_snapshot()
+        self._audit_after(len(made))
         if work.batch and (work.session is None or work.session.snapshot_ended):
             self._decide()
 
@@ -191,12 +195,10 @@ class Driver:
             undeliverable = self._outlets.carry_out(commands, self.session, event.now_s)
             if undeliverable:
                 self._put(_Work(lambda now_s: [made(now_s) for made in undeliverable], batch=True))
-        if self._audit_every_events:
-            self._count_to_audit()
 
-    def _count_to_audit(self) -> None:
-        self._events_until_audit -= 1
-        if self._events_until_audit > 0:
+    def _audit_after(self, applied: int) -> None:
+        self._events_until_audit -= applied
+        if self._events_until_audit > 0 or not self._audit_every_events:
             return
         self._events_until_audit = self._audit_every_events
         for broken in self.engine.audit():

@@ -51,6 +51,15 @@ def readable(request: Any) -> Any:  # noqa: ANN401 - what `reading` made: any me
     return request
 
 
+async def begin_answering(context: Context) -> None:
+    """Send a stream's headers, before a task is given its writing.
+
+    Cancelled in its first message, which carries the headers, such a task would leave a call that cannot be ended: gRPC would
+    send the headers again with the status, and fail.
+    """
+    await context.send_initial_metadata(())
+
+
 async def guarded(context: Context, call: Awaitable[Any]) -> Any:  # noqa: ANN401 - any message
     """Await a call and answer its refusals; what nobody foresaw is logged, and hidden outside."""
     try:

@@ -18,7 +18,7 @@ from yarn_gpu_sched.protocol.convert import PROTOCOL_VERSIONS, BadField, registr
 from yarn_gpu_sched.protocol.v1 import link_pb2
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
-from yarn_gpu_sched.service.handlers import Context, readable
+from yarn_gpu_sched.service.handlers import Context, begin_answering, readable
 from yarn_gpu_sched.service.pulse import DEAD_AFTER_S, Pulse
 from yarn_gpu_sched.service.refusal import Refusal
 from yarn_gpu_sched.service.session import Session, SessionLimits
@@ -41,6 +41,7 @@ class Link:
             session = Session(registration(first), self._limits)
         except BadField as bad:
             raise Refusal.of(bad) from None
+        await begin_answering(context)
         self._driver.admit(session)
         await _Stream(self._driver, self._clock, session, context).serve()
 

@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         "info", "Least severe log line that is written.", "debug, info, warning or error"
     )
     audit_every_events: int = _setting(
-        100_000,
+        1_000_000,
         "Check the engine's laws once in so many events; 0: never.",
         "0 to 1000000000",
         ge=0,

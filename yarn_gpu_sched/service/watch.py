@@ -15,7 +15,7 @@ from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX, checked_text
 from yarn_gpu_sched.protocol.convert import job_view_message
 from yarn_gpu_sched.protocol.v1 import jobs_pb2
 from yarn_gpu_sched.service.clock import Clock
-from yarn_gpu_sched.service.handlers import Context
+from yarn_gpu_sched.service.handlers import Context, begin_answering
 from yarn_gpu_sched.service.refusal import Refusal
 
 WATCHERS_MAX = 64
@@ -109,15 +109,21 @@ class Watchers:
             )
         watcher = Watcher(request.job_id, request.virtual_cluster, self._changed_max)
         self._watchers[watcher] = None
+        try:
+            await begin_answering(context)
+            refusal = await self._serve(watcher, context)
+        finally:
+            del self._watchers[watcher]
+        if refusal is not None:
+            raise refusal
+
+    async def _serve(self, watcher: Watcher, context: Context) -> Refusal | None:
         telling = asyncio.create_task(self._tell(watcher, context))
         telling.add_done_callback(lambda task: watcher.end(_failure(task)))
         try:
-            refusal = await watcher.ended
+            return await watcher.ended
         finally:
-            del self._watchers[watcher]
             telling.cancel()
-        if refusal is not None:
-            raise refusal
 
     async def _tell(self, watcher: Watcher, context: Context) -> None:
         await self._tell_all(watcher, context)
