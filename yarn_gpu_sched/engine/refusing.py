@@ -20,14 +20,16 @@ def check_all(core: Core) -> None:
 def never_fits(core: Core, record: JobRecord) -> str:
     """Say why a job can never run on all that was seen of the cluster; empty if it might."""
     asked: list[Demand | GangTag] = []
+    want = record.want
     if record.gang is not None and not record.gang_placed:
         asked.append(record.gang)
-        want = record.want
-        if isinstance(want, JobWant) and want.gang:
-            asked.append(want.demand)
-        elif members := gang_members(record):
+        if want is None and (members := gang_members(record)):
             asked.append(whole(members))
-    asked.extend(single(ask) for ask in record.asks)
+    rest = record.asks
+    if isinstance(want, JobWant) and want.gang:
+        asked.append(want.demand)
+        rest = tuple([ask for ask in rest if ask.application_master or (ask, ask.count) not in want.members])
+    asked.extend(single(ask) for ask in rest)
     for one in asked:
         sentence = core.seen.never_fits(one)
         if sentence:

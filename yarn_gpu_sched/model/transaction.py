@@ -34,16 +34,17 @@ class Transaction:
 
     def take(self, part: Part) -> bool:
         """Put a part to use; False, and nothing changes, if the server no longer has it."""
-        use = part.use
+        use, gpus = part.use, part.gpus
         if (
             part.memory_mb > use.memory_free_mb
             or part.vcores > use.vcores_free
-            or part.gpus > use.gpus_free
+            or gpus > use.gpus_free
             or part.mask & ~use.free_mask
+            or part.mask.bit_count() != gpus
             or not use.usable
         ):
             return False
-        use.take(part.memory_mb, part.vcores, part.mask, part.gpus)
+        use.take(part.memory_mb, part.vcores, part.mask, gpus)
         self._index.update(use)
         self._log.append((part, True))
         return True

@@ -225,12 +225,9 @@ class Partition:
             exact[after] ^= flag
         by_free[after] |= bit
         self.gpus_free += after - before
-        if after < before:
-            self._count_down(domain, flag, before, after)
-        else:
+        if after > before:
             self._count_up(domain, flag, before, after)
-
-    def _count_down(self, domain: Domain, flag: int, before: int, after: int) -> None:
+            return
         at_least, servers, ladders = domain.at_least, self.servers_at_least, self.ladders
         for free in range(after + 1, before + 1):
             count = at_least[free] = at_least[free] - 1
