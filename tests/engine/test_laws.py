@@ -31,7 +31,8 @@ def busy() -> Core:
 
 def double_hold(core: Core) -> None:
     """Law 1: a second container gets a GPU that is held."""
-    container = Container("other", "runs", 1, "s1", Resource(0, 0, 1), (0,))
+    held = next(one for one in core.state.containers.values() if one.gpu_indices)
+    container = Container("other", "runs", 1, held.server_id, Resource(0, 0, 1), held.gpu_indices[:1])
     core.state.add_container(container)
 
 

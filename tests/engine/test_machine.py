@@ -90,6 +90,7 @@ class Machine(RuleBasedStateMachine):
         chosen = EngineSettings(place_on_cpu_servers=cpu, ended_jobs_max=kept, decisions_per_pass_max=a_pass)
         self.world = World(chosen)
         self.open: dict[int, PlaceGang | RefuseJob] = {}
+        self.collided: set[int] = set()
         self.made = 0
         self.register(settle_left_s=0.0)
         self.snapshot_end()
@@ -206,6 +207,8 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 50), code=st.one_of(st.just(OutcomeCode.COMMITTED), refusals), short=st.just(0))
     def outcome(self, pick: int, code: OutcomeCode, short: int) -> None:
         decision = self.open.pop(sorted(self.open)[pick % len(self.open)])
+        if decision.decision_id in self.collided:
+            code = OutcomeCode.NO_FIT
         ids: tuple[str, ...] = ()
         if code is OutcomeCode.COMMITTED and isinstance(decision, PlaceGang):
             self.made += len(decision.assignments)
@@ -224,6 +227,21 @@ class Machine(RuleBasedStateMachine):
     def seen(self, job_id: str, server_id: str, resource: Resource, attempt: int, am: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
         self.made += 1
         container = Container(f"k{self.made}", job_id, attempt, server_id, resource, (), am, RequestKey(1))
+        self.world.apply(ContainerSeen(now_s=self.now_s, container=container))
+
+    @precondition(lambda self: any(isinstance(one, PlaceGang) for one in self.open.values()))
+    @rule(pick=st.integers(0, 50))
+    def seen_late(self, pick: int) -> None:
+        """Let a container turn up where a decision under way wants to go: that decision will be refused."""
+        places = [one for _, one in sorted(self.open.items()) if isinstance(one, PlaceGang)]
+        decision = places[pick % len(places)]
+        one = decision.assignments[0]
+        held = {index for known in self.live() if known.server_id == one.server_id for index in known.gpu_indices}
+        if held & set(one.gpu_indices):
+            return
+        self.collided.add(decision.decision_id)
+        self.made += 1
+        container = Container(f"k{self.made}", "stranger", 1, one.server_id, one.resource, one.gpu_indices)
         self.world.apply(ContainerSeen(now_s=self.now_s, container=container))
 
     @precondition(lambda self: self.live())

@@ -11,6 +11,7 @@ import msgspec
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.resource import NOTHING, Resource
+from yarn_gpu_sched.model.server_use import mask_of
 
 EVIDENCE_MAX = 20
 """Findings of one law that are reported."""
@@ -62,19 +63,26 @@ law = STATE_LAWS.law
 
 @law(1, "a GPU has at most one live exclusive holder")
 def exclusive(state: ClusterState) -> Iterator[str]:
-    """Look at every GPU of every server."""
+    """Look at every GPU of every server.
+
+    A container that was only now told of may have the GPU of a decision that is under way: the resource manager will refuse that.
+    """
     for server_id, use in state.servers.items():
-        holders: dict[int, list[str]] = {}
-        for container in use.containers.values():
-            for index in container.gpu_indices:
-                holders.setdefault(index, []).append(container.container_id)
-        for decision_id, part in use.in_flight.items():
-            for index in range(part.mask.bit_length()):
-                if part.mask >> index & 1:
-                    holders.setdefault(index, []).append(f"decision {decision_id}")
-        for index, held_by in sorted(holders.items()):
-            if len(held_by) > 1:
-                yield f"GPU {index} of server {server_id} is held by {sorted(held_by)}"
+        live = [(mask_of(one.gpu_indices), one.container_id) for one in use.containers.values()]
+        decided = [(part.mask, f"decision {decision_id}") for decision_id, part in use.in_flight.items()]
+        for holders in (live, decided):
+            for index, held_by in _held_twice(holders):
+                yield f"GPU {index} of server {server_id} is held by {held_by}"
+
+
+def _held_twice(holders: list[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    once = twice = 0
+    for mask, _ in holders:
+        twice |= once & mask
+        once |= mask
+    for index in range(twice.bit_length()):
+        if twice >> index & 1:
+            yield index, sorted(name for mask, name in holders if mask >> index & 1)
 
 
 @law(1, "a held GPU is not free")
