@@ -116,13 +116,19 @@ def _service_environment(joint: ServedJoint) -> dict[str, str]:
     }
 
 
+def _errors_of_the_service(joint: ServedJoint) -> list[str]:
+    lines = joint.cluster.logs()["service"].read_text().splitlines()
+    return [line for line in lines if '"level": "error"' in line or not line.startswith("{")]
+
+
 @pytest.fixture
 def joint(served_joint: ServedJoint) -> Iterator[ServedJoint]:
-    """Give a test the cluster with nothing on it; afterwards no GPU must have been held twice."""
+    """Give a test the cluster with nothing on it; afterwards all laws must have held, and no GPU twice."""
     served_joint.clear()
     served_joint.await_connected()
     yield served_joint
     served_joint.clear()
+    assert not _errors_of_the_service(served_joint), "the service logged errors, or its audit found a broken law"
     twice = spells.held_twice(spells.read(served_joint.folder / "workers"))
     assert not twice, f"{twice}\nlogs: {served_joint.folder / 'workers'}"
 
