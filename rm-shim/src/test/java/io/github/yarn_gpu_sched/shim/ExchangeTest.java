@@ -20,11 +20,15 @@ class ExchangeTest {
   private final Counters counters = new Counters();
   private final Marks<String, String> marks = new Marks<>(counters);
   private final Configuration conf = new Configuration(false);
+  private final ScheduledExecutorService heart = Executors.newSingleThreadScheduledExecutor();
+  private volatile boolean silent;
   private Server server;
   private Exchange<String, String> exchange;
 
   private final class Deciding extends ResourceManagerLinkServiceGrpc.ResourceManagerLinkServiceImplBase {
-    @Override public StreamObserver<ConnectRequest> connect(StreamObserver<ConnectResponse> back) {
+    @Override public StreamObserver<ConnectRequest> connect(StreamObserver<ConnectResponse> unsafe) {
+      StreamObserver<ConnectResponse> back = new Serialized(unsafe);
+      heart.scheduleAtFixedRate(() -> beat(back), 500, 500, TimeUnit.MILLISECONDS);
       streams.add(back);
       return new StreamObserver<>() {
         @Override public void onNext(ConnectRequest request) { heard.add(request); }
@@ -34,6 +38,24 @@ class ExchangeTest {
         @Override public void onCompleted() { }
       };
     }
+  }
+
+  /** gRPC's observers may be called by one thread at a time only. */
+  private static final class Serialized implements StreamObserver<ConnectResponse> {
+    private final StreamObserver<ConnectResponse> inner;
+
+    Serialized(StreamObserver<ConnectResponse> inner) { this.inner = inner; }
+
+    @Override public synchronized void onNext(ConnectResponse response) { inner.onNext(response); }
+
+    @Override public synchronized void onError(Throwable error) { inner.onError(error); }
+
+    @Override public synchronized void onCompleted() { inner.onCompleted(); }
+  }
+
+  /** Throws once the stream has ended, which ends the beating. */
+  private void beat(StreamObserver<ConnectResponse> back) {
+    if (!silent) back.onNext(ConnectResponse.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()).build());
   }
 
   private void serve(int port) throws Exception {
@@ -50,6 +72,7 @@ class ExchangeTest {
 
   @AfterEach void end() throws Exception {
     exchange.stop();
+    heart.shutdownNow();
     server.shutdownNow().awaitTermination();
   }
 
@@ -62,7 +85,9 @@ class ExchangeTest {
   private StreamObserver<ConnectResponse> greeted(String session) throws InterruptedException {
     StreamObserver<ConnectResponse> stream = streams.poll(30, TimeUnit.SECONDS);
     assertNotNull(stream, "no stream was opened in 30 s");
-    assertEquals("trial", next().getRegister().getClusterId());
+    ConnectRequest request = next();
+    while (!request.hasRegister()) request = next();
+    assertEquals("trial", request.getRegister().getClusterId());
     stream.onNext(ConnectResponse.newBuilder().setRegistered(Registered.newBuilder().setSessionId(session)).build());
     return stream;
   }
@@ -107,13 +132,25 @@ class ExchangeTest {
   }
 
   @Test void itBeatsWhileItHasNothingToSay() throws Exception {
-    StreamObserver<ConnectResponse> stream = greeted("one");
+    greeted("one");
     ConnectRequest request = next();
     while (!request.hasHeartbeat()) request = next();
-    stream.onNext(ConnectResponse.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()).build());
+  }
+
+  @Test void aServiceThatBeatsIsKept() throws Exception {
+    greeted("one");
+    for (int beats = 0; beats < 5; ) beats += next().hasHeartbeat() ? 1 : 0;
+    assertTrue(streams.isEmpty(), "a second stream was opened");
+  }
+
+  @Test void whatTheRulesForbidEndsTheStream() throws Exception {
+    greeted("one").onNext(ConnectResponse.newBuilder().setRegistered(Registered.newBuilder().setSessionId("again")).build());
+    greeted("two").onNext(ConnectResponse.getDefaultInstance());
+    greeted("three");
   }
 
   @Test void aSilentServiceIsGivenUpAndRegisteredWithAgain() throws Exception {
+    silent = true;
     greeted("one");
     assertNotNull(streams.poll(30, TimeUnit.SECONDS), "no second stream");
   }
