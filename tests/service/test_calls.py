@@ -200,6 +200,13 @@ async def test_a_full_last_page_names_no_next_one(
     assert (len(answer.jobs), answer.next_page_token) == (100, "")
 
 
+async def test_a_page_of_jobs_after_one_that_is_forgotten_is_refused(channel: aio.Channel) -> None:
+    request = jobs_pb2.ListJobsRequest(page_token=page_token("job-gone"))
+    ended = await refused(channel, "JobsService/ListJobs", request.SerializeToString())
+    assert (ended.code, ended.fields) == (Code.INVALID_ARGUMENT, ["page_token"])
+    assert ended.sentence.endswith("list again from the start")
+
+
 async def test_jobs_are_chosen_by_state_and_virtual_cluster(
     service: Service, link: Link, jobs: jobs_pb2_grpc.JobsServiceAsyncStub
 ) -> None:

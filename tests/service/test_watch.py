@@ -11,6 +11,7 @@ from grpc import aio
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import BOUND_S, RawLink, ended_by
+from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2, jobs_pb2_grpc
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 
@@ -110,6 +111,24 @@ async def test_a_job_may_be_watched_before_it_is_known(
     await settled(service)
     clock.advance(0.1)
     assert await watched.names(1) == ["job-9"]
+
+
+async def test_a_job_forgotten_between_two_pages_hides_no_other(
+    service: Service, link: Link, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await link().open(*[changes.job(f"job-{index:03}") for index in range(150)])
+    engine = await settled(service)
+    job = engine.job
+    asked: list[str] = []
+
+    def forgetful(job_id: str) -> JobView | None:
+        """Forget the last job of the first page as soon as it was sent."""
+        asked.append(job_id)
+        return None if asked.count("job-099") > 1 and job_id == "job-099" else job(job_id)
+
+    monkeypatch.setattr(engine, "job", forgetful, raising=False)
+    assert await watch().names(150) == [f"job-{index:03}" for index in range(150)]
+    assert asked.count("job-099") > 1
 
 
 async def test_an_enormous_job_is_sent_without_its_containers(service: Service, link: Link, watch: Watch) -> None:

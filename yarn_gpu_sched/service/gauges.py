@@ -72,9 +72,15 @@ class Gauges:
         self._metrics.servers.set(cluster.servers)
         self._metrics.gpus.labels("used").set(cluster.used.gpus)
         self._metrics.gpus.labels("free").set(cluster.capacity.gpus - cluster.used.gpus)
-        for state in JobState:
-            _, total = self._engine.jobs(state=state, limit=1)
-            self._metrics.jobs.labels(state.value).set(total)
+        _, known = self._engine.jobs(limit=1)
+        ended = known - cluster.jobs_pending - cluster.jobs_running
+        counts = {
+            JobState.PENDING: cluster.jobs_pending,
+            JobState.RUNNING: cluster.jobs_running,
+            JobState.ENDED: ended,
+        }
+        for state, count in counts.items():
+            self._metrics.jobs.labels(state.value).set(count)
 
     def _walk_pending(self) -> None:
         views, _ = self._engine.jobs(state=JobState.PENDING, after=self._after, limit=_WALK_JOBS)

@@ -5,7 +5,7 @@ import grpc
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX, checked_id, checked_text
-from yarn_gpu_sched.protocol.convert import job_view_message, waiting_message
+from yarn_gpu_sched.protocol.convert import BadField, job_view_message, waiting_message
 from yarn_gpu_sched.protocol.enums import JOB_STATE_NUMBERS, JOB_STATES, known
 from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2
 from yarn_gpu_sched.service.clock import Clock
@@ -24,6 +24,9 @@ class Jobs:
         """List jobs in order of submission."""
         size = page_size(request.page_size)
         after = page_after(request.page_token)
+        if after and self._engine.job(after) is None:
+            # Jobs are in order of submission: without the job nobody knows where the page began.
+            raise BadField("page_token", request.page_token, "one whose job is still known: list again from the start")
         any_state = request.state == job_pb2.JOB_STATE_UNSPECIFIED
         views, total = self._engine.jobs(
             state=None if any_state else known("state", request.state, JOB_STATES),

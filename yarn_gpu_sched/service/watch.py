@@ -144,7 +144,9 @@ class Watchers:
                 await self._tell_one(watcher, context, view.job.job_id)
             if len(views) < _PAGE_JOBS:
                 return
-            after = views[-1].job.job_id
+            # The last of the page may be forgotten by now; then some are sent twice.
+            known = (view.job.job_id for view in reversed(views) if self._engine.job(view.job.job_id) is not None)
+            after = next(known, "")
 
     async def _tell_one(self, watcher: Watcher, context: Context, job_id: str) -> None:
         view = self._engine.job(job_id)
