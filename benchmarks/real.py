@@ -42,7 +42,7 @@ def configuration(arena: Arena) -> dict[str, Any]:
         "resource_manager_flags": " ".join(RM_FLAGS),
         "resource_manager_settings": dict(RM_SETTINGS),
         "service": "ygs serve, defaults, no recorder" if arena.service else _NO_SERVICE,
-        "gc_freeze": "no",
+        "gc": "gc.freeze after each snapshot" if arena.service else "none: no service",
     }
 
 
