@@ -98,6 +98,8 @@ inside() {
         mount -t proc proc "$root/proc"
         mount -t sysfs -o ro sysfs "$root/sys"
         mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$root/dev/pts"
+        ln -sf pts/ptmx "$root/dev/ptmx"
         exec chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 \
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" \
             bash /root/as_the_readme_says.sh
