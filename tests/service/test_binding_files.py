@@ -58,12 +58,15 @@ def test_contents_are_written_replaced_and_removed(files: BindingFiles, director
     assert files.names() == {"a"}
 
 
-def test_files_can_be_read_by_containers_of_any_user(files: BindingFiles, directory: Path) -> None:
+def test_files_can_be_read_by_containers_of_any_user(directory: Path) -> None:
     before = os.umask(0o077)
     try:
+        files = BindingFiles(directory)
         files.change({"a": "0\n"})
+        files.close()
     finally:
         os.umask(before)
+    assert directory.stat().st_mode & 0o777 == 0o755
     assert (directory / "a").stat().st_mode & 0o777 == 0o644
 
 

@@ -32,7 +32,9 @@ class BindingFiles:
     def __init__(self, directory: Path) -> None:
         """Take the directory; `UnfitDirectory` if it is not ours."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            if not directory.exists():
+                directory.mkdir(parents=True)
+                directory.chmod(0o755)  # as the files: whatever the umask
             self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise UnfitDirectory(f"binding_dir: {directory} cannot be used: {error}") from error

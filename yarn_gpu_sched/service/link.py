@@ -36,6 +36,14 @@ class Link:
 
     async def connect(self, context: Context) -> None:
         """Serve one stream from its first message to its end."""
+        try:
+            session = await self._admit(context)
+        except Refusal as refusal:
+            _log.warning("resource_manager_refused", reason=refusal.reason, why=refusal.sentence)
+            raise
+        await _Stream(self._driver, self._clock, session, context).serve()
+
+    async def _admit(self, context: Context) -> Session:
         first = await self._first(context)
         try:
             session = Session(registration(first), self._limits)
@@ -43,7 +51,7 @@ class Link:
             raise Refusal.of(bad) from None
         await begin_answering(context)
         self._driver.admit(session)
-        await _Stream(self._driver, self._clock, session, context).serve()
+        return session
 
     async def _first(self, context: Context) -> link_pb2.Register:
         silent = asyncio.get_running_loop().create_future()
