@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 
@@ -42,11 +43,16 @@ class _Masters(threading.Thread):
 
 
 def _fill_the_server_without_gpus(joint: ServedJoint) -> None:
-    """Else masters go there, by stock placement, and none is left to be limited."""
+    """Else masters go there, by stock placement, and none is left to be limited. The service is quicker: it is stopped."""
     filler = joint.apps.submit(name="filler").register()
-    filler.allocate(plain(1, memory_mb=joint.cluster.spec.memory_mb))
-    filler.hold(1)
+    joint.cluster.kill("service", signal.SIGSTOP)
+    try:
+        filler.allocate(plain(1, memory_mb=joint.cluster.spec.memory_mb))
+        filler.hold(1)
+    finally:
+        joint.cluster.kill("service", signal.SIGCONT)
     assert joint.node("cpu-1")["numContainers"] == 1
+    joint.await_connected()
 
 
 def test_forty_applications_on_sixteen_gpus_never_stall(joint: ServedJoint, workers: Path) -> None:
