@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 APPLICATIONS = 40
 AM_SHARE = 0.10
+SAMPLE_S = 0.2
 
 
 class _Masters(threading.Thread):
@@ -29,7 +30,7 @@ class _Masters(threading.Thread):
         self.samples = 0
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._over.wait(SAMPLE_S):
             jobs = [view.job.job_id for view in self._joint.client.jobs() if view.used.memory_mb]
             containers = [c for job in jobs for c in self._joint.client.job(job).containers]
             held = [c for c in containers if c.application_master and c.server_id.startswith("gpu-")]
