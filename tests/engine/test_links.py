@@ -134,3 +134,13 @@ def test_time_that_runs_backwards_stands_still() -> None:
     view = world.engine.job("b")
     assert view is not None
     assert view.first_seen_s == 100.0
+
+
+def test_a_container_that_turns_out_to_be_another_jobs_leaves_the_first_one_waiting() -> None:
+    world = World().up(server("s1"))
+    world.submit("first")
+    world.submit("second")
+    world.seen("k", "first", "s1", worker(1))
+    world.seen("k", "second", "s1", worker(1))
+    cluster = world.engine.cluster()
+    assert (cluster.jobs_pending, cluster.jobs_running, cluster.used.gpus) == (1, 1, 1)

@@ -25,6 +25,8 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         return
     if known is not None:
         _remove(core, known)
+        if known.job_id != container.job_id:
+            core.settle_job(core.state.jobs[known.job_id])
     record = core.state.jobs.get(container.job_id) or _unknown_job(core, container)
     core.state.add_container(container)
     core.session.bound.pop(container.container_id, None)
