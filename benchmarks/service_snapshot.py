@@ -221,10 +221,13 @@ def _percentile_ms(latencies_s: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1_000
 
 
-def _stream_figures(sender: Sender) -> Iterator[Figure]:
+def _stream_figures(process: subprocess.Popen[bytes], sender: Sender) -> Iterator[Figure]:
     for name, gang in STREAM_GANGS.items():
+        before_s = _cpu_s(process)
         rate, latencies_s = _stream(sender, gang)
+        cpu_us = (_cpu_s(process) - before_s) / STREAM_CONTAINERS * 1e6
         yield Figure(f"{name} decided and committed over the bare stream", rate, "containers/s")
+        yield Figure(f"CPU of the service a container, {name}", cpu_us, "µs", note="asked, committed, released, ended")
         for share in (0.5, 0.99, 0.999):
             value_ms = _percentile_ms(latencies_s, share)
             note = f"up to {IN_FLIGHT_MAX} containers in flight"
@@ -237,22 +240,29 @@ def measure() -> Measured:
     chunks = [changes[start : start + CHUNK_CHANGES] for start in range(0, len(changes), CHUNK_CHANGES)]
     with service() as (process, address), grpc.insecure_channel(address) as channel:
         empty_mb = _resident_mb(process)
-        rounds_s = []
+        rounds_s, before_s = [], _cpu_s(process)
         for epoch in range(1, ROUNDS + 1):
             sender, taken_s = _absorb(channel, epoch, chunks)
             rounds_s.append(taken_s)
+        snapshot_cpu_s = (_cpu_s(process) - before_s) / ROUNDS
         full_mb = _resident_mb(process)
-        streams = list(_stream_figures(sender))
+        streams = list(_stream_figures(process, sender))
         sender.say(None)
     each = ", ".join(f"{seconds:.2f}" for seconds in rounds_s)
     figures = (
         Figure(f"snapshot absorbed, slowest of {ROUNDS}", max(rounds_s), "s", 1.0, note=f"each: {each}"),
+        Figure("CPU of the service for a snapshot, mean", snapshot_cpu_s, "s"),
         Figure("resident memory of the service, empty", empty_mb, "MiB"),
         Figure("resident memory of the service at that size", full_mb, "MiB", note=f"after {ROUNDS} snapshots"),
         *streams,
     )
     sizes = {"servers": SERVERS, "gpus_per_server": SERVER_GPUS, "containers": CONTAINERS, "jobs": JOBS}
     return Measured(figures, sizes | {"changes_per_batch": CHUNK_CHANGES, "gc": "gc.freeze after each snapshot"})
+
+
+def _cpu_s(process: subprocess.Popen[bytes]) -> float:
+    times = psutil.Process(process.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _resident_mb(process: subprocess.Popen[bytes]) -> float:
