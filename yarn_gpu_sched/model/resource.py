@@ -22,9 +22,5 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
         """Multiply type by type."""
         return Resource(self.memory_mb * count, self.vcores * count, self.gpus * count)
 
-    def fits_in(self, other: "Resource") -> bool:
-        """Tell whether `other` has at least this much of every type."""
-        return self.gpus <= other.gpus and self.memory_mb <= other.memory_mb and self.vcores <= other.vcores
-
 
 NOTHING = Resource()
