@@ -34,6 +34,7 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         count_member(record, container)
     if use.gpus:
         core.commands.append(bind(container))
+    core.queue.wake_spare(use.server.partition)
     core.changed(record)
 
 

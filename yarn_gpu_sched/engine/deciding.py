@@ -32,9 +32,15 @@ def on_pass(core: Core, _event: Pass) -> None:
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
-    for number, intent in enumerate(core.policy.decide(view), 1):
-        decided += _carry_out(core, intent)
-        if decided >= decisions_max or number >= intents_max:
+    intents = 0
+    while decided < decisions_max and intents < intents_max:
+        for intent in core.policy.decide(view):
+            intents += 1
+            decided += _carry_out(core, intent)
+            if decided >= decisions_max or intents >= intents_max:
+                break
+        woken = [core.queue.wake_spare(partition) for partition in core.index.partitions]
+        if not any(woken):
             break
 
 
@@ -155,7 +161,6 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
         )
     )
     core.changed(record)
-    core.queue.wake_spare(want.partition)
     return 1
 
 

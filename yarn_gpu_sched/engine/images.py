@@ -146,7 +146,8 @@ def restore_decision(core: Core, image: DecisionImage) -> None:
     for server_id, memory_mb, vcores, mask, gpus in image.parts:
         use = core.state.servers[server_id]
         part = Part(use, memory_mb, vcores, mask, gpus)
-        use.take(memory_mb, vcores, mask, gpus)
+        use.in_flight[image.decision_id] = part
+        use.recount()
         core.index.update(use)
         decision.parts.append(part)
     core.state.begin(decision)

@@ -11,7 +11,8 @@ from heapq import heapify, heappop, heappush
 
 from yarn_gpu_sched.engine.want import Demand, JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
-from yarn_gpu_sched.placement import FreeIndex
+from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex
 
 Order = tuple[float, str]
 STALE_MIN = 64
@@ -160,8 +161,8 @@ class Queue:
         kind = demand.kinds[0]
         if for_masters:
             self._for_masters[line.number] = line
-        elif not kind.gpus and len(demand.kinds) == 1:
-            self._index.partition(demand.partition).spare_grew = False
+        elif any(not kind.gpus for kind in demand.kinds):
+            self._index.partition(demand.partition).watched = True
             self._for_spare.setdefault(demand.partition, {})[line.number] = line
         elif len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
             waiting = self._for_slots.setdefault(demand.partition, {}).setdefault(kind.gpus, [])
@@ -184,11 +185,28 @@ class Queue:
             count += 1
         del waiting[:count]
 
-    def wake_spare(self, partition: str) -> None:
-        """Wake the lines without GPUs if a server's spare memory or vcores grew."""
-        lines = self._for_spare.get(partition)
-        if lines and self._index.partition(partition).spare_grew:
-            self._wake_all(lines)
+    def wake_spare(self, partition_name: str) -> bool:
+        """Wake the lines that want spare memory or vcores and may be served by the servers that were touched; tell if any.
+
+        Placing GPUs touches servers too: what a container leaves of its GPUs' share becomes spare.
+        """
+        lines = self._for_spare.get(partition_name)
+        partition = self._index.partitions.get(partition_name)
+        if partition is None or not partition.touched:
+            return False
+        touched, partition.touched = partition.touched, []
+        woken = [line for line in lines.values() if self._may_serve(partition_name, line, touched)] if lines else []
+        for line in woken:
+            del lines[line.number]  # type: ignore[union-attr] # there are lines: one of them is this
+            self._wake(line)
+        partition.watched = bool(lines)
+        return bool(woken)
+
+    def _may_serve(self, partition_name: str, line: Line, touched: list[ServerUse]) -> bool:
+        kinds = line.demand.kinds
+        if len(kinds) > 1 or kinds[0].containers > 1 or len(touched) >= TOUCHED_MAX:
+            return True
+        return self._index.may_hold_plain(partition_name, kinds[0], touched)
 
     def wake_masters(self) -> None:
         """Wake the masters that wait, because masters hold less than before, or may hold more."""

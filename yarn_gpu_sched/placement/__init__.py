@@ -8,6 +8,7 @@
 
 from yarn_gpu_sched.placement.free_index import FreeIndex
 from yarn_gpu_sched.placement.kind import Kind
+from yarn_gpu_sched.placement.partition import TOUCHED_MAX
 from yarn_gpu_sched.placement.placement import Placement, Portion
 
-__all__ = ["FreeIndex", "Kind", "Placement", "Portion"]
+__all__ = ["TOUCHED_MAX", "FreeIndex", "Kind", "Placement", "Portion"]

@@ -1,13 +1,14 @@
 """The placement index of a cluster: its partitions, and the door to the search."""
 
 from yarn_gpu_sched.model.server_use import ServerUse
-from yarn_gpu_sched.placement.empty import fewest_on_empty, fits_somewhere_empty
+from yarn_gpu_sched.placement.empty import fewest_on_empty, fits_somewhere_empty, plain_needs_spare
 from yarn_gpu_sched.placement.even import find_even
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.mixed import find_mixed
 from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement
 from yarn_gpu_sched.placement.plain import find_plain
+from yarn_gpu_sched.placement.spare import spare_mb, spare_vcores
 from yarn_gpu_sched.placement.visits import Visits
 
 
@@ -81,6 +82,16 @@ class FreeIndex:
         """Tell whether the usable servers would hold a gang if they were empty."""
         partition = self.partitions.get(partition_name)
         return partition is not None and fits_somewhere_empty(partition, kinds)
+
+    def may_hold_plain(self, partition_name: str, kind: Kind, uses: list[ServerUse]) -> bool:
+        """Tell whether one of these servers would hold a container without GPUs."""
+        strict = plain_needs_spare(self.partition(partition_name), (kind,))
+        return any(
+            use.indexed
+            and (spare_mb(use) if strict else use.memory_free_mb) >= kind.memory_mb
+            and (spare_vcores(use) if strict else use.vcores_free) >= kind.vcores
+            for use in uses
+        )
 
     def slots(self, partition_name: str, gpus_each: int) -> int:
         """Count the containers of so many GPUs that fit by GPUs alone, on all servers of a partition."""

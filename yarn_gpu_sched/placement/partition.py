@@ -19,6 +19,9 @@ RUNGS_MAX = 8_192
 EMPTIED_MAX = 64
 """Empty domains, besides half of all, that are kept before the rest is numbered anew."""
 
+TOUCHED_MAX = 4_096
+"""Touched servers that are told one by one: a list of this length means that any may have been."""
+
 Ladder = list[int]
 
 
@@ -27,8 +30,8 @@ class Partition:
 
     ``exact[f]`` are the domains that have a server with exactly f free GPUs, ``ladders[f]`` count their servers with f or more,
     ``totals`` their free GPUs, ``slots[g]`` the containers of g GPUs that would fit by GPUs alone. ``servers_at_least[f]`` counts
-    servers of the partition. ``cells`` and ``rows`` find servers by spare memory and vcores. ``spare_grew`` tells that a server
-    rose to another cell since somebody last cleared it.
+    servers of the partition. ``cells`` and ``rows`` find servers by spare memory and vcores. While ``watched``, ``touched``
+    collects the servers whose amounts changed, for whoever waits for spare memory or vcores; that one clears it.
     """
 
     def __init__(self, *, place_on_cpu_servers: bool) -> None:
@@ -40,7 +43,8 @@ class Partition:
         self._signatures: dict[Signature, int] = {}
         self._remade: dict[str, Domain] = {}
         self._capacities: tuple[tuple[Row, int], ...] | None = None
-        self.spare_grew = False
+        self.watched = False
+        self.touched: list[ServerUse] = []
         self._reorder = False
         self._emptied = 0
         self._stale: dict[str, Domain] = {}
@@ -208,9 +212,9 @@ class Partition:
         cell = memory_mb.bit_length() << CELL_BITS if memory_mb > 0 else 0  # as cell_of: a call costs time here
         if vcores > 0:
             cell |= vcores.bit_length()
+        if self.watched and len(self.touched) < TOUCHED_MAX:
+            self.touched.append(use)
         if cell != use.cell:
-            if cell > use.cell or (cell & MAGNITUDE_MAX) > (use.cell & MAGNITUDE_MAX):
-                self.spare_grew = True
             if use.cell >= 0:
                 self._leave_cell(domain, use)
             self._enter_cell(domain, use, cell)
