@@ -67,7 +67,16 @@ def test_a_gpu_in_use_gives_what_it_leaves_of_its_share_to_others() -> None:
     assert len(world.run()) == 1
     world.submit("gang", "gang:1x1")
     world.ask("gang", ask(1, worker(1, 500)))
-    assert [one.job_id for one in world.run()] == ["gang", "helper"]
+    assert [one.job_id for one in world.decide()] == ["gang", "helper"]
+
+
+def test_a_container_that_turns_up_may_make_room_for_others() -> None:
+    world = World().up(server("s1", 1, memory_mb=4_096))
+    world.submit("helper")
+    world.ask("helper", ask(1, worker(0, 300)), ask(1, worker(0, 350), 2))
+    assert len(world.run()) == 1
+    world.seen("x", "stranger", "s1", worker(1, 500))
+    assert [one.job_id for one in world.decide()] == ["helper"]
 
 
 def test_where_every_server_is_small_progress_is_made_all_the_same() -> None:
