@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import FreeIndex, Kind
 from yarn_gpu_sched.placement import partition as partition_module
 from yarn_gpu_sched.placement.audit import index_faults
-from yarn_gpu_sched.placement.pack import Row, pack
+from yarn_gpu_sched.placement.pack import EXACT_STEPS_MAX, Effort, Row, pack
 
 
 def cluster(*free: tuple[str, str, int], gpus: int = 8) -> tuple[ClusterState, FreeIndex]:
@@ -141,6 +141,26 @@ def test_the_index_follows_whatever_happens(rungs_max: int, monkeypatch: pytest.
 
 def test_a_pack_of_many_servers_fills_the_emptiest_first() -> None:
     rows = [Row(8, 100, 100, 0, 0)] * 20
-    packed = pack(rows, (Kind(4, 4, 1, 1), Kind(3, 2, 1, 1)), strict=True)
+    packed = pack(rows, (Kind(4, 4, 1, 1), Kind(3, 2, 1, 1)), Effort(), strict=True)
     assert packed == [(0, (2, 0)), (1, (2, 0)), (2, (0, 3))]
-    assert pack(rows, (Kind(41, 4, 1, 1), Kind(1, 2, 1, 1)), strict=True) is None
+    assert pack(rows, (Kind(41, 4, 1, 1), Kind(1, 2, 1, 1)), Effort(), strict=True) is None
+
+
+@pytest.mark.parametrize("sizes", [6, 12, 400, 8_000])
+@pytest.mark.parametrize("servers", [4, 8, 300])
+def test_a_gang_of_many_sizes_is_looked_at_within_bounds(sizes: int, servers: int) -> None:
+    """Each row alone has more ways than anybody can look at, and there is no way: nothing is cut short by being found."""
+    kinds = tuple(Kind(2 * servers, 0, 1_000 + size, 1) for size in range(sizes))
+    effort = Effort()
+    choices = effort.choices
+    rows = [Row(0, sizes * 1_500, sizes * 2, 0, 0)] * servers
+    assert pack(rows, kinds, effort, strict=False) is None
+    assert choices - effort.choices <= EXACT_STEPS_MAX
+    assert effort.tries >= -1
+
+
+def test_with_no_effort_left_nothing_more_is_looked_at() -> None:
+    effort = Effort(tries=0, choices=0)
+    assert pack([Row(0, 100, 100, 0, 0)] * 2, (Kind(1, 0, 2, 1), Kind(1, 0, 1, 1)), effort, strict=True) is None
+    assert pack([Row(0, 100, 100, 0, 0)] * 2, (Kind(1, 0, 2, 1), Kind(1, 0, 1, 1)), Effort(), strict=True) is not None
+    assert effort.choices == 0

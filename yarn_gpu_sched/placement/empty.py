@@ -1,7 +1,7 @@
 """What the usable servers would hold if they were empty. Domains that are made alike are looked at once."""
 
 from yarn_gpu_sched.placement.kind import Kind
-from yarn_gpu_sched.placement.pack import Row, fewest_rows
+from yarn_gpu_sched.placement.pack import Effort, Row, fewest_rows
 from yarn_gpu_sched.placement.partition import Partition
 
 ANSWERS_MAX = 4_096
@@ -15,16 +15,19 @@ def fewest_on_empty(partition: Partition, kinds: tuple[Kind, ...]) -> int | None
     if kinds not in answers:
         if len(answers) >= ANSWERS_MAX:
             answers.clear()
-        counts = [_fewest(partition, signature, kinds) for signature in partition.signatures()]
+        effort = Effort()
+        counts = [_fewest(partition, signature, kinds, effort) for signature in partition.signatures()]
         answers[kinds] = min((count for count in counts if count is not None), default=None)
     return answers[kinds]
 
 
-def _fewest(partition: Partition, signature: tuple[tuple[Row, int], ...], kinds: tuple[Kind, ...]) -> int | None:
+def _fewest(
+    partition: Partition, signature: tuple[tuple[Row, int], ...], kinds: tuple[Kind, ...], effort: Effort
+) -> int | None:
     if len(kinds) == 1 and kinds[0].gpus:
         return _fewest_alike(signature, kinds[0])
     rows = [row for row, count in signature for _ in range(count) if row.gpus or partition.place_on_cpu_servers]
-    return fewest_rows(rows[-ROWS_MAX:], kinds, strict=plain_needs_spare(partition, kinds))
+    return fewest_rows(rows[-ROWS_MAX:], kinds, effort, strict=plain_needs_spare(partition, kinds))
 
 
 def _fewest_alike(signature: tuple[tuple[Row, int], ...], kind: Kind) -> int | None:
