@@ -1,6 +1,9 @@
 """A resource manager registers again: what was known is void, and its snapshot alone makes the state right again."""
 
+import pytest
+
 from tests.engine.world import AM, World, ask, server, worker
+from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
 from yarn_gpu_sched.model.job import JobEnd, JobState
@@ -79,6 +82,40 @@ def test_what_the_snapshot_does_not_speak_of_is_gone() -> None:
         assert (view.state, view.end) == (JobState.ENDED, JobEnd.KILLED)
         assert "no longer knew" in view.diagnostics
     assert world.engine.cluster().used.gpus == 0
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+@pytest.mark.parametrize("attempt", [1, 2])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_job_that_comes_after_the_snapshot_goes_on(epoch: int, attempt: int, restored: bool) -> None:  # noqa: FBT001 # pytest passes by name
+    """A resource manager may be slow to recover its jobs: its first snapshot lacks some."""
+    world = running()
+    register(world, epoch)
+    world.change(server("s1"))
+    world.change(server("s2"))
+    world.apply(SnapshotEnded(now_s=world.now_s))
+    if restored:
+        world.engine = Engine.restore(world.engine.snapshot())
+    assert world.engine.cluster().jobs_pending == 0
+    world.submit("waits", "gang:2x2", submit_time_s=2.0, recovered=True, attempt=attempt, vc="root.b")
+    view = world.engine.job("waits")
+    assert view is not None
+    assert (view.state, view.end, view.ended_s, view.diagnostics) == (JobState.PENDING, None, None, "")
+    world.ask("waits", ask(2, worker(2)), attempt=attempt)
+    assert [one.job_id for one in world.run()] == ["waits"]
+    assert world.engine.cluster().jobs_running == 1
+
+
+def test_a_job_that_the_snapshot_left_out_ends_as_it_is_told_and_then_for_good() -> None:
+    world = running()
+    register(world)
+    world.apply(SnapshotEnded(now_s=world.now_s))
+    for how in (JobEnd.SUCCEEDED, JobEnd.FAILED):
+        world.end("waits", how)
+        world.submit("waits", "gang:2x2", submit_time_s=2.0)
+        view = world.engine.job("waits")
+        assert view is not None
+        assert (view.state, view.end, view.diagnostics) == (JobState.ENDED, JobEnd.SUCCEEDED, "")
 
 
 def test_ended_jobs_stay_to_be_looked_at() -> None:

@@ -43,6 +43,7 @@ class JobImage(msgspec.Struct, frozen=True):
     end: JobEnd | None
     diagnostics: str
     ended_s: float | None
+    presumed_ended: bool = False
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -85,6 +86,7 @@ def job_image(record: JobRecord) -> JobImage:
         end=record.end,
         diagnostics=record.diagnostics,
         ended_s=record.ended_s,
+        presumed_ended=record.presumed_ended,
     )
 
 
@@ -109,6 +111,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.end = image.end
     record.diagnostics = image.diagnostics
     record.ended_s = image.ended_s
+    record.presumed_ended = image.presumed_ended
     return record
 
 

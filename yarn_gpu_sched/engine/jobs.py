@@ -17,6 +17,8 @@ def on_job_changed(core: Core, event: JobChanged) -> None:
         record = _submit(core, job)
     elif not record.known:
         _make_known(core, record, job)
+    elif record.presumed_ended:
+        _revive(core, record, job)
     elif record.end is not None or job.attempt < record.job.attempt or job == record.job:
         return
     else:
@@ -37,6 +39,19 @@ def _make_known(core: Core, record: JobRecord, job: Job) -> None:
     record.order = (job.submit_time_s, job.job_id)
     record.known = True
     _introduce(core, record)
+
+
+def _revive(core: Core, record: JobRecord, job: Job) -> None:
+    """Take up a job that a snapshot had left out: it came before its resource manager had recovered all of its jobs."""
+    core.ended.pop(job.job_id, None)
+    core.remove_from_order(record)
+    record.presumed_ended = False
+    record.end = record.ended_s = None
+    record.diagnostics = ""
+    record.refusal = ""
+    if job.attempt != record.job.attempt:
+        _start_anew(record)
+    _make_known(core, record, job)
 
 
 def _introduce(core: Core, record: JobRecord) -> None:
@@ -160,8 +175,9 @@ def _check_gang(core: Core, record: JobRecord) -> None:
 def on_job_ended(core: Core, event: JobEnded) -> None:
     """End a job; what it holds stays in use until each container is released."""
     record = core.state.jobs.get(event.job_id)
-    if record is None or not record.known or record.end is not None:
+    if record is None or not record.known or (record.end is not None and not record.presumed_ended):
         return
+    record.presumed_ended = False
     record.end = event.end
     record.diagnostics = event.diagnostics
     record.ended_s = core.now_s

@@ -93,6 +93,8 @@ def _end_missing(core: Core, before: JobRecord) -> None:
         record.first_seen_s = before.first_seen_s
     core.add_to_order(record)
     record.end = JobEnd.KILLED
+    record.presumed_ended = True
+    record.gang_placed, record.level = before.gang_placed, before.level
     record.diagnostics = GONE
     record.ended_s = core.now_s
     core.ended[job_id] = None

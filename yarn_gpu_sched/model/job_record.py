@@ -40,6 +40,7 @@ class JobRecord:
     ``asks`` are in key order. ``known`` is false while only a container spoke of the job. ``gang_placed``: the gang of this
     attempt was committed whole, so later asks are single containers. ``gang_under_way``: it is decided, its outcome awaited.
     ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
+    ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
     ``refusal``: the job is to be ended with this text. ``want`` belongs to the engine's queue.
     """
 
@@ -61,6 +62,7 @@ class JobRecord:
         "known",
         "level",
         "order",
+        "presumed_ended",
         "refusal",
         "served",
         "used_gpus",
@@ -87,6 +89,7 @@ class JobRecord:
         self.backoff: Backoff | None = None
         self.refusal = ""
         self.end: JobEnd | None = None
+        self.presumed_ended = False
         self.diagnostics = ""
         self.ended_s: float | None = None
         self.counted: JobState | None = None
