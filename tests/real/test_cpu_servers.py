@@ -13,7 +13,7 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import App, gpus, plain
-from tests.real.joint import ServedJoint
+from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -25,10 +25,11 @@ _WARNING = re.compile(r"^\S+ \S+ (?:WARN|ERROR|FATAL) ([^:]+: .*)$", re.MULTILIN
 
 @dataclass
 class Pending:
-    """A GPU ask that waits all the time, and the ResourceManager's log since then."""
+    """A GPU ask that waits all the time, who holds the last GPUs, and the ResourceManager's log since then."""
 
     joint: ServedJoint
     app: App
+    last_gpus: App
     workers: Path
     since_s: float
     log_offset: int
@@ -36,19 +37,25 @@ class Pending:
 
 @pytest.fixture(scope="module")
 def pending(served_joint: ServedJoint) -> Iterator[Pending]:
-    """Let one application hold all GPUs and another wait, with an ask that but for its GPU fits the CPU server."""
+    """Let two applications hold all GPUs and a third wait, with an ask that but for its GPU fits the CPU server."""
     served_joint.clear()
     served_joint.await_connected()
-    holder = served_joint.apps.submit(name="holder", tags=["gang:4x4"]).register()
-    holder.allocate(gpus(4, 4))
-    holder.hold(4)
-    waiter = served_joint.apps.submit(name="waiter", tags=["gang:2"]).register()
-    waiter.allocate(gpus(2))
+    _holding(served_joint, 3)
+    last = _holding(served_joint, 1)
+    waiter = served_joint.apps.submit(name="waiter", tags=["gang:5"]).register()
+    waiter.allocate(gpus(5))
     served_joint.await_state(waiter.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
     workers = served_joint.folder / "workers" / "cpu-servers"
     offset = served_joint.rm_log().stat().st_size
-    yield Pending(served_joint, waiter, workers, time.monotonic(), offset)
+    yield Pending(served_joint, waiter, last, workers, time.monotonic(), offset)
     served_joint.clear()
+
+
+def _holding(joint: ServedJoint, servers: int) -> App:
+    app = joint.apps.submit(name="holder", tags=[f"gang:{servers}x4"]).register()
+    app.allocate(gpus(servers, 4))
+    app.hold(servers)
+    return app
 
 
 def _run_without_gpus(pending: Pending, name: str) -> dict[str, spells.Spell]:
@@ -83,19 +90,23 @@ def test_a_job_without_gpus_finishes_on_the_cpu_server_while_the_service_is_away
 
 
 def test_gpu_asks_neither_land_nor_reserve_on_a_cpu_server(pending: Pending) -> None:
-    node = pending.joint.until(
-        lambda: pending.joint.node("cpu-1"), lambda node: node["numContainers"] == 0, "the CPU server is free"
-    )
+    joint = pending.joint
+    node = joint.until(lambda: joint.node("cpu-1"), lambda node: node["numContainers"] == 0, "the CPU server is free")
     assert node["usedResource"]["memory"] == 0
-    held = pending.joint.held()
-    assert (held.containers, held.gpus, held.reserved, held.gpus_reserved) == (4, 16, 0, 0)
+    assert joint.held() == Held(4, 0, 4 * 256, 16, 0)
+    # With four GPUs free the queue's limit no longer keeps stock placement from looking at the ask, which wants five.
+    pending.last_gpus.finish()
+    joint.await_held(Held(3, 0, 3 * 256, 12, 0))
     assert pending.app.allocate()["allocated"] == []
 
 
 def test_sixty_seconds_of_log_with_a_waiting_gpu_ask_hold_no_warning_per_heartbeat(pending: Pending) -> None:
     joint, until_s = pending.joint, pending.since_s + LOG_S
     joint.until(time.monotonic, lambda now_s: now_s >= until_s, "60 s have been logged", LOG_S + 10)
+    joint.await_connected()
     joint.await_state(pending.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    assert joint.node("cpu-1")["numContainers"] == 0
+    assert joint.held() == Held(3, 0, 3 * 256, 12, 0)
     log = joint.rm_log().read_bytes()
     before, since = (text.decode(errors="replace") for text in (log[: pending.log_offset], log[pending.log_offset :]))
     known = kinds(before)
