@@ -229,6 +229,29 @@ class Machine(RuleBasedStateMachine):
         container = Container(f"k{self.made}", job_id, attempt, server_id, resource, (), am, RequestKey(1))
         self.world.apply(ContainerSeen(now_s=self.now_s, container=container))
 
+    @precondition(lambda self: self.live())
+    @rule(
+        pick=st.integers(0, 50),
+        job_id=st.sampled_from([*JOBS, "stranger"]),
+        server_id=st.sampled_from(SERVERS),
+        resource=resources,
+        attempt=st.integers(1, 2),
+        am=st.booleans(),
+    )
+    def seen_otherwise(
+        self,
+        pick: int,
+        job_id: str,
+        server_id: str,
+        resource: Resource,
+        attempt: int,
+        am: bool,  # noqa: FBT001 # hypothesis passes by name
+    ) -> None:
+        """Say of a known container that it is another's, elsewhere, or of another size."""
+        known = self.live()[pick % len(self.live())]
+        news = Container(known.container_id, job_id, attempt, server_id, resource, (), am, known.key)
+        self.world.apply(ContainerSeen(now_s=self.now_s, container=news))
+
     @precondition(lambda self: any(isinstance(one, PlaceGang) for one in self.open.values()))
     @rule(pick=st.integers(0, 50))
     def seen_late(self, pick: int) -> None:

@@ -3,7 +3,7 @@
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
-from yarn_gpu_sched.engine.jobs import count_member
+from yarn_gpu_sched.engine.jobs import count_member, count_members
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
@@ -21,21 +21,33 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         return
     if known is not None and _same_use(known, container):
         core.state.replace_container(container)
-        core.changed(core.state.jobs[container.job_id])
+        record = core.state.jobs[container.job_id]
+        if known.attempt != container.attempt:
+            count_members(record)
+        core.changed(record)
         return
     if known is not None:
-        _remove(core, known)
-        if known.job_id != container.job_id:
-            core.settle_job(core.state.jobs[known.job_id])
+        _remove_from_elsewhere(core, known, container)
     record = core.state.jobs.get(container.job_id) or _unknown_job(core, container)
     core.state.add_container(container)
     core.session.bound.pop(container.container_id, None)
     if known is None:
         count_member(record, container)
+    else:
+        count_members(record)
     if use.gpus:
         core.commands.append(bind(container))
     core.queue.wake_spare(use.server.partition)
     core.changed(record)
+
+
+def _remove_from_elsewhere(core: Core, known: Container, container: Container) -> None:
+    """Let go of what was said of a container before."""
+    _remove(core, known)
+    if known.server_id != container.server_id and core.state.servers[known.server_id].gpus:
+        core.commands.append(Unbind(container_id=known.container_id, server_id=known.server_id))
+    if known.job_id != container.job_id:
+        core.settle_job(core.state.jobs[known.job_id])
 
 
 def bind(container: Container) -> Bind:

@@ -63,7 +63,7 @@ def _introduce(core: Core, record: JobRecord) -> None:
             record.gang_placed = before.gang_placed
             record.level = before.level
     _read_tags(core, record)
-    _count_members(record)
+    count_members(record)
 
 
 def _change(core: Core, record: JobRecord, job: Job) -> None:
@@ -80,7 +80,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     if job.tags != before.tags:
         _read_tags(core, record)
     if job.attempt > before.attempt or job.tags != before.tags:
-        _count_members(record)
+        count_members(record)
 
 
 def _start_anew(record: JobRecord) -> None:
@@ -101,7 +101,8 @@ def _read_tags(core: Core, record: JobRecord) -> None:
         core.refuse(record, str(problem))
 
 
-def _count_members(record: JobRecord) -> None:
+def count_members(record: JobRecord) -> None:
+    """Count anew: what was said of a container, or what the gang is, has changed."""
     record.served = 0
     for container in record.containers.values():
         count_member(record, container)
