@@ -53,11 +53,11 @@ lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, t
 bench: setup ## Measure; figures and limits as JSON under build/bench/
 	@$(WITH_JDK); mkdir -p build/bench; $(BIN)/python -m benchmarks --out build/bench
 
-soak: setup ## Repeat the tests on real processes SOAK_ROUNDS times, stop at the first failure
-	@$(WITH_JDK)
+soak: setup ## Long random runs of the engine and of the tests on real processes, SOAK_ROUNDS times; stops at a failure
+	@$(WITH_JDK); export YGS_SOAK=1 YGS_RANDOM=1
 	for round in $$(seq 1 $(SOAK_ROUNDS)); do
 	    echo "==> round $$round of $(SOAK_ROUNDS)"
-	    $(BIN)/python -m pytest -q -x -m real $(PYTEST_ARGS)
+	    $(BIN)/python -m pytest -q -x -m "real or slow" $(PYTEST_ARGS)
 	done
 
 cleanroom: ## Demo and tests in a fresh clone inside an empty Debian 12 root
