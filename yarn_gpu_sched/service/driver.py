@@ -48,6 +48,7 @@ class Driver:
     def __init__(self, engine: Engine, clock: Clock, outlets: Outlets, audit_every_events: int = 0) -> None:
         self.engine = engine
         self.session: Session | None = None
+        self._introduced: Session | None = None  # of whom the engine was told last
         self.after_snapshot: Callable[[], None] = lambda: None
         self._clock = clock
         self._outlets = outlets
@@ -178,6 +179,8 @@ class Driver:
             self._apply(event)
             if count % _SLICE_EVENTS == 0:
                 await asyncio.sleep(0)
+                if work.session not in (None, self.session):
+                    return
         if made and isinstance(made[-1], events.SnapshotEnded):
             self.after_snapshot()
         self._audit_after(len(made))
@@ -185,11 +188,16 @@ class Driver:
             self._decide()
 
     def _decide(self) -> None:
+        if self.session is not self._introduced:
+            # Another resource manager is about to be told of: what would be decided now is not for it.
+            return
         with self._outlets.metrics.pass_s.time():
             self._apply(events.Pass(now_s=self._tick()))
 
     def _apply(self, event: events.AnyEvent) -> None:
         self._outlets.before(event, self.session)
+        if isinstance(event, events.ResourceManagerRegistered):
+            self._introduced = self.session
         commands: list[AnyCommand] = self.engine.apply(event)
         if commands:
             undeliverable = self._outlets.carry_out(commands, self.session, event.now_s)
