@@ -5,13 +5,17 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from grpc import aio
 
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import RawLink
 from yarn_gpu_sched.engine import Broken, events
 from yarn_gpu_sched.engine.commands import AnyCommand
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc
 from yarn_gpu_sched.service import FakeClock, Service, Settings
+from yarn_gpu_sched.service.driver import _Work
+from yarn_gpu_sched.service.session import BATCHES_MAX
 
 Link = Callable[[], RawLink]
 
@@ -110,19 +114,31 @@ async def test_a_failure_of_the_engine_ends_the_stream_and_the_next_one_works(
     await settled(service)
 
 
-async def test_while_a_batch_waits_its_stream_is_not_read_on(service: Service, link: Link) -> None:
+async def test_while_a_batch_waits_its_stream_is_not_read_on(
+    service: Service, link: Link, channel: aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = await link().open()
     await settled(service)
     session = service.driver.session
     assert session is not None
-    waiting = 0
-    async with session.slots, session.slots, session.slots:
-        for index in range(50):
-            await one.batch(changes.server(f"gpu-{index}:1"))
-        await until(lambda: service.engine.servers()[1] == 50)
-        waiting = service.driver.queued
-    assert waiting <= 4
+    before, go_on, apply_all = session.received, asyncio.Event(), service.driver._apply_all
+
+    async def apply_later(work: _Work) -> None:
+        await go_on.wait()
+        await apply_all(work)
+
+    monkeypatch.setattr(service.driver, "_apply_all", apply_later)
+    for index in range(50):
+        await one.batch(changes.server(f"gpu-{index}:1"))
+    try:
+        # On the same connection: when it is answered, all of the batches are there to be read.
+        await cluster_pb2_grpc.ClusterServiceStub(channel).GetCluster(cluster_pb2.GetClusterRequest())
+        await until(lambda: session.received >= before + BATCHES_MAX)
+        assert session.received == before + BATCHES_MAX
+    finally:
+        go_on.set()
     await settled(service)
+    assert service.engine.servers()[1] == 50
 
 
 class TestAudit:

@@ -125,6 +125,26 @@ class ExchangeTest {
     assertEquals(OutcomeCode.OUTCOME_CODE_COMMITTED, first.getCode());
   }
 
+  @Test void ofTooManyOutcomesTheOldestIsForgottenAndItsDecisionIsNewAgain() throws Exception {
+    StreamObserver<ConnectResponse> stream = greeted("one");
+    int kept = 65_536;
+    for (int first = 0; first <= kept; first += 1024) {
+      Decisions.Builder some = Decisions.newBuilder();
+      for (int id = first; id < first + 1024 && id <= kept; id++) some.mergeFrom(decision(id, "one").getDecisions());
+      stream.onNext(ConnectResponse.newBuilder().setDecisions(some).build());
+    }
+    awaitOutcomes(kept + 1);
+    stream.onNext(decision(kept, "one"));
+    stream.onNext(decision(0, "one"));
+    awaitOutcomes(2);
+    assertEquals(kept + 2, cluster.decided.size());
+    assertEquals(0, cluster.decided.get(kept + 1).getDecisionId());
+  }
+
+  private void awaitOutcomes(int number) throws InterruptedException {
+    for (long left = number; left > 0; ) left -= next().getBatch().getChangesList().stream().filter(Change::hasOutcome).count();
+  }
+
   @Test void aDecisionOfAnotherSessionIsStale() throws Exception {
     greeted("one").onNext(decision(8, "two"));
     assertEquals(OutcomeCode.OUTCOME_CODE_STALE_EPOCH, outcome().getCode());

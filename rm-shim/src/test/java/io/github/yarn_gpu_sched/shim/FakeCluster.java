@@ -13,7 +13,7 @@ final class FakeCluster implements ClusterView<String, String> {
   final Map<String, JobEnded> ended = new TreeMap<>();
   final Map<String, VirtualCluster> virtualClusters = new TreeMap<>();
 
-  final List<Decision> decided = new java.util.concurrent.CopyOnWriteArrayList<>();
+  final List<Decision> decided = Collections.synchronizedList(new ArrayList<>());
 
   void server(String id, int gpus) {
     servers.put(id, Server.newBuilder().setServerId(id).setCapacity(Resource.newBuilder().setGpus(gpus))
