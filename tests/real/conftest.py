@@ -12,9 +12,9 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import Apps
-from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, free_port, processes_of, serve
+from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of, serve
 from tests.real.scripted import ScriptedService, masters_on
-from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, java, shim_jar
+from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, free_port, java, shim_jar
 from yarn_gpu_sched.embedded.jars import hadoop_jars
 
 JAVA = Path(__file__).parent / "java"

@@ -231,18 +231,6 @@ def serve(cluster: EmbeddedCluster, **environment: str) -> None:
     cluster.run("service", [ygs, "serve"], {"PATH": os.environ["PATH"], **environment})
 
 
-def free_port() -> int:
-    """Return a port that is free, below those that Linux and embedded clusters give out."""
-    for port in random.sample(range(12_000, 20_000), 200):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port between 12000 and 20000")
-
-
 def processes_of(folder: Path) -> list[str]:
     """Return the command lines of living processes that speak of a folder."""
     found = []

@@ -93,7 +93,7 @@ def test_gpu_asks_neither_land_nor_reserve_on_a_cpu_server(pending: Pending) -> 
     joint = pending.joint
     node = joint.until(lambda: joint.node("cpu-1"), lambda node: node["numContainers"] == 0, "the CPU server is free")
     assert node["usedResource"]["memory"] == 0
-    assert joint.held() == Held(4, 0, 4 * 256, 16, 0)
+    joint.await_held(Held(4, 0, 4 * 256, 16, 0))
     # With four GPUs free the queue's limit no longer keeps stock placement from looking at the ask, which wants five.
     pending.last_gpus.finish()
     joint.await_held(Held(3, 0, 3 * 256, 12, 0))

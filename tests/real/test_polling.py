@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generator
-from tests.real.joint import free_port, processes_of, serve
-from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, shim_jar
+from tests.real.joint import processes_of, serve
+from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, free_port, shim_jar
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
