@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from yarn_gpu_sched.embedded import (
     STOCK_SCHEDULER,
     ClusterSpec,
     EmbeddedCluster,
+    free_port,
     shim_jar,
 )
 
@@ -77,14 +77,6 @@ class Arena:
         return next(daemon.pid for daemon in self.cluster.status().daemons if daemon.name == name)
 
 
-def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def arena(folder: Path, scheduler: str, servers: int = 4096, **settings: str) -> Iterator[Arena]:
     """Bring up a ResourceManager with the scheduler, and the service if it is the gang scheduler; end both afterwards.
@@ -124,4 +116,4 @@ def topology(servers: int) -> str:
     return "".join(lines)
 
 
-__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "Arena", "arena", "free_port", "topology"]
+__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "Arena", "arena", "topology"]

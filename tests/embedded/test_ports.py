@@ -6,7 +6,7 @@ import pytest
 
 from yarn_gpu_sched.embedded import ports
 from yarn_gpu_sched.embedded.errors import ClusterError
-from yarn_gpu_sched.embedded.ports import NAMES, PortLease, lease_ports
+from yarn_gpu_sched.embedded.ports import NAMES, PortLease, free_port, lease_ports
 
 
 def test_two_leases_share_no_port() -> None:
@@ -44,3 +44,16 @@ def test_ports_that_somebody_listens_on_are_not_taken(monkeypatch: pytest.Monkey
         with pytest.raises(ClusterError):
             lease_ports()
     lease_ports().lease.close()
+
+
+def test_a_single_port_is_free_and_none_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    assert port < ports._FIRST
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        monkeypatch.setattr(ports, "_SINGLE", range(port, port + 1))
+        monkeypatch.setattr(ports, "_TRIES_MAX", 1)
+        with pytest.raises(ClusterError, match="none of 1 ports"):
+            free_port()
+    assert free_port() == port

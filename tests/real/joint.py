@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator

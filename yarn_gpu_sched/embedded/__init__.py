@@ -21,6 +21,7 @@ from yarn_gpu_sched.embedded.configuration import HADOOP_CONF
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.jars import DEFAULT_HADOOP, HadoopJars, fetch_jars, known_versions
 from yarn_gpu_sched.embedded.java import shim_jar
+from yarn_gpu_sched.embedded.ports import free_port
 from yarn_gpu_sched.embedded.spec import (
     GANG_SCHEDULER,
     STOCK_SCHEDULER,
@@ -53,6 +54,7 @@ __all__ = [
     "ServerStatus",
     "default_folder",
     "fetch_jars",
+    "free_port",
     "known_versions",
     "parse_servers",
     "shim_jar",

@@ -10,6 +10,8 @@ from yarn_gpu_sched.embedded.errors import ClusterError
 
 # Below the range from which Linux takes ports for outgoing connections, or a client's socket may sit on one.
 _FIRST, _LAST, _BLOCK = 20_000, 32_000, 16
+_SINGLE = range(12_000, _FIRST)
+_TRIES_MAX = 200
 NAMES = (
     "rm_client",
     "rm_scheduler",
@@ -59,6 +61,17 @@ def lease_ports() -> PortLease:
             pass
         lease.close()
     raise ClusterError(f"no {_BLOCK} free ports in a row between {_FIRST} and {_LAST}")
+
+
+def free_port() -> int:
+    """Choose a port that is free now, for a service beside a cluster; it is not leased, so use it at once.
+
+    Raises ClusterError if none of many is free.
+    """
+    for port in random.sample(_SINGLE, _TRIES_MAX):
+        if _is_free(port):
+            return port
+    raise ClusterError(f"none of {_TRIES_MAX} ports between {_SINGLE.start} and {_SINGLE.stop} is free")
 
 
 def _is_free(port: int) -> bool:

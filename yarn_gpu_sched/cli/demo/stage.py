@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS, VCORES
 from yarn_gpu_sched.client import Client, ServiceError
-from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster
+from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster, free_port
 
 SETTLE_S = 5
-SERVICE_PORTS = range(12_000, 20_000)  # below those that the cluster and Linux itself give out
 
 
 class Stage:
@@ -73,15 +70,3 @@ class Stage:
         """End everything that was started. May be called again."""
         self.client.close()
         self.cluster.down()
-
-
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on."""
-    for port in random.sample(SERVICE_PORTS, 200):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError(f"no free port between {SERVICE_PORTS.start} and {SERVICE_PORTS.stop}")
