@@ -166,16 +166,13 @@ public class GangCapacityScheduler extends CapacityScheduler {
     Gate gate = gates.get(id);
     FiCaSchedulerApp attempt = gate == null ? null : getApplicationAttempt(id);
     boolean gated = attempt != null && !attempt.isWaitingForAMContainer();  // the resource manager pulls a master, which is no gang
-    boolean entered = gated && gate.tryEnter();
-    try {
-      List<ResourceRequest> now = entered ? gate.asks(asks, one -> getRMContainer(one) != null) : gated ? new ArrayList<>() : asks;
-      Allocation pulled = super.allocate(id, now, constrained, release, blacklist, unblacklist, updates);
-      if (entered) return gate.handOut(pulled, one -> getRMContainer(one) != null);
-      if (gated) counters.add(Counters.Of.WITHHELD, pulled.getContainers().size());
-      return gated ? gate.keep(asks, pulled) : pulled;
-    } finally {
-      if (entered) gate.leave();
-      if (!asks.isEmpty()) changed(id.getApplicationId());
-    }
+    Gate.Pull pull = now -> {
+      try {
+        return super.allocate(id, now, constrained, release, blacklist, unblacklist, updates);
+      } finally {
+        if (!now.isEmpty()) changed(id.getApplicationId());
+      }
+    };
+    return gated ? gate.pass(asks, pull, one -> getRMContainer(one) != null, counters) : pull.with(asks);
   }
 }

@@ -1,5 +1,6 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
+import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Predicate;
@@ -35,6 +36,23 @@ final class Gate {
   boolean tryEnter() { return !wanted && lock.tryLock(); }
 
   void leave() { lock.unlock(); }
+
+  /** Applies asks and pulls what was committed. */
+  interface Pull { Allocation with(List<ResourceRequest> asks); }
+
+  /** One allocate of the master. Asks that came while the gate was closed are applied with the next one, whatever that one asks. */
+  Allocation pass(List<ResourceRequest> asks, Pull pull, Predicate<ContainerId> live, Counters counters) {
+    if (tryEnter()) {
+      try {
+        return handOut(pull.with(asks(asks, live)), live);
+      } finally {
+        leave();
+      }
+    }
+    Allocation pulled = pull.with(new ArrayList<>());
+    counters.add(Counters.Of.WITHHELD, pulled.getContainers().size());
+    return keep(asks, pulled);
+  }
 
   /** A whole gang's container waits to be seen. */
   synchronized void placed(GangContainer container) {

@@ -2,6 +2,7 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.*;
 
+import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.stream.*;
@@ -91,5 +92,33 @@ class GateTest {
     for (int count = 4; count < 1000; count++) gate.keep(List.of(ask(ResourceRequest.ANY, count)), pulled());
     assertEquals(List.of(999, 2, 7), counts(gate.asks(List.of(ask(ResourceRequest.ANY, 7)), one -> true)));
     assertEquals(List.of(), gate.asks(List.of(), one -> true));
+  }
+
+  private Allocation pass(List<ResourceRequest> asks, List<ResourceRequest> applied, int... committed) throws Exception {
+    return CompletableFuture.supplyAsync(() -> gate.pass(asks, now -> {
+      applied.addAll(now);
+      return pulled(committed);
+    }, one -> true, new Counters())).get(30, TimeUnit.SECONDS);
+  }
+
+  @Test void asksMadeDuringACommitAreAppliedWithTheNextReplyAlsoIfNothingIsAskedThen() throws Exception {
+    List<ResourceRequest> applied = new ArrayList<>();
+    gate.close();
+    assertEquals(List.of(), ids(pass(List.of(ask(ResourceRequest.ANY, 3)), applied, 1, 2)));
+    assertEquals(List.of(), ids(pass(List.of(), applied, 3)));
+    assertEquals(List.of(), applied);
+    gate.open();
+    assertEquals(List.of(id(1), id(2), id(3), id(4)), ids(pass(List.of(), applied, 4)));
+    assertEquals(List.of(3), counts(applied));
+    assertEquals(List.of(), ids(pass(List.of(), applied)));
+    assertEquals(List.of(3), counts(applied));
+    assertTrue(othersMayEnter());
+  }
+
+  @Test void aPullThatFailsLeavesTheGateOpen() throws Exception {
+    assertThrows(IllegalStateException.class, () -> gate.pass(List.of(), now -> {
+      throw new IllegalStateException("an ask that YARN refuses");
+    }, one -> true, new Counters()));
+    assertTrue(othersMayEnter());
   }
 }
