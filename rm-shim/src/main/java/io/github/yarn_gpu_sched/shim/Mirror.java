@@ -115,7 +115,8 @@ final class Mirror<S, J> {
       out.add(Change.newBuilder().setContainerReleased(ContainerReleased.newBuilder().setContainerId(each.getContainerId())));
       marks.job(view.jobOf(each));  // its ask may have come back
     }
-    containers.put(server, now);
+    if (now.isEmpty()) containers.remove(server);  // also of a server that is gone: its containers end after it
+    else containers.put(server, now);
   }
 
   private void tell(J job, Job now) {

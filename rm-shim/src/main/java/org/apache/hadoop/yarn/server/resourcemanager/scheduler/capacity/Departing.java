@@ -37,8 +37,9 @@ final class Departing {
   /** False when it was not departing. */
   synchronized boolean ended(ContainerId id) {
     Departure departure = containers.remove(id);
-    if (departure != null) servers.get(departure.container.getNodeId()).remove(id);
-    return departure != null;
+    if (departure == null) return false;
+    servers.computeIfPresent(departure.container.getNodeId(), (server, there) -> there.remove(id) != null && there.isEmpty() ? null : there);
+    return true;
   }
 
   /** The server has come back with a list of what it runs. */

@@ -91,7 +91,8 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     Map<String, Container> all = new HashMap<>();
     FiCaSchedulerNode node = scheduler.getNode(id);
     if (node != null) node.getCopiedListOfRunningContainers().forEach(one -> say(one, one.completed(), known, all));
-    if (node != null || context.getRMNodes().containsKey(id)) departing.on(id).forEach(one -> say(one, true, known, all));
+    if (node == null && !context.getRMNodes().containsKey(id)) departing.forget(id);  // YARN tells of no loss of a server that was ill
+    departing.on(id).forEach(one -> say(one, true, known, all));
     return all;
   }
 
