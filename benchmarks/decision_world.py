@@ -76,6 +76,7 @@ class DecisionWorld:
         self.rng = random.Random(seed)
         self.jobs = 0
         self.containers = 0
+        self.visits = 0
         self.running: list[tuple[str, tuple[str, ...]]] = []
         apply = self.engine.apply
         apply(ResourceManagerRegistered(now_s=0.0, cluster_id="bench", epoch=1))
@@ -127,10 +128,12 @@ class DecisionWorld:
         They are of this thread's processor time: what other processes take of the machine is not in them.
         """
         event = Pass(now_s=0.0)
+        visited = self.engine.counters.index_entries_visited
         apply = self.engine.apply
         begin = time.thread_time_ns()
         commands = apply(event)
         took = time.thread_time_ns() - begin
+        self.visits += self.engine.counters.index_entries_visited - visited
         return next((one for one in commands if isinstance(one, PlaceGang)), None), took
 
     def commit(self, placed: PlaceGang) -> int:
@@ -153,6 +156,20 @@ class DecisionWorld:
         self.engine.apply(JobEnded(now_s=0.0, job_id=job_id, end=JobEnd.SUCCEEDED))
         for container_id in container_ids:
             self.engine.apply(ContainerReleased(now_s=0.0, container_id=container_id))
+
+    def swap(self) -> None:
+        """End a job and start another of the same size: the cluster changes a little and stays as full."""
+        number = self.rng.randrange(len(self.running))
+        view = self.engine.job(self.running[number][0])
+        assert view is not None
+        gpus = view.used.gpus
+        self.end(number)
+        self.submit(1, gpus)
+        visits = self.visits
+        placed, _ = self.decide()
+        self.visits = visits
+        assert placed is not None, "what was just freed holds it"
+        self.commit(placed)
 
     def withdraw(self, job_id: str) -> None:
         """End a job that waits."""

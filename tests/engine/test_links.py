@@ -118,6 +118,20 @@ def test_a_job_that_the_snapshot_left_out_ends_as_it_is_told_and_then_for_good()
         assert (view.state, view.end, view.diagnostics) == (JobState.ENDED, JobEnd.SUCCEEDED, "")
 
 
+def test_registering_again_without_a_loss_voids_what_is_under_way() -> None:
+    world = World().up(server("s1"))
+    world.submit("j", "gang:2x2")
+    world.ask("j", ask(2, worker(2)))
+    (placed,) = world.decide()
+    world.up(server("s1"))
+    world.submit("j", "gang:2x2", submit_time_s=1.0)
+    world.ask("j", ask(2, worker(2)))
+    world.commit(placed)
+    assert world.engine.cluster().used.gpus == 0
+    (again,) = world.run()
+    assert again.decision_id > placed.decision_id
+
+
 def test_ended_jobs_stay_to_be_looked_at() -> None:
     world = running()
     world.end("runs")

@@ -112,6 +112,15 @@ def test_the_largest_capacity_seen_counts_not_the_present_one() -> None:
     assert [one.job_id for one in world.run()] == ["j"]
 
 
+def test_a_larger_server_that_comes_later_counts() -> None:
+    world = World().up(server("s1"))
+    world.submit("j", "gang:1x8")
+    assert list(refused(world)) == ["j"]
+    world.change(server("s2", 8))
+    world.submit("k", "gang:1x8")
+    assert list(refused(world)) == ["j"]
+
+
 def test_another_cluster_has_seen_nothing() -> None:
     world = World().up(server("s1", 8))
     world.up(server("s1", 4), cluster_id="other")

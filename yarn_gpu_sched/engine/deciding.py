@@ -12,7 +12,7 @@ from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import ask_key
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part, ServerUse
+from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
 from yarn_gpu_sched.placement import Placement
 from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
 
@@ -244,10 +244,9 @@ class _Dealer:
             if wanted > dealt:
                 left.append((key, resource, wanted - dealt))
             count -= dealt
-            for _ in range(dealt):
-                taken, indices = lowest(free, gpus)
-                free ^= taken
-                assignments.append(Assignment(key, server_id, resource, indices))
+            taken, each = lowest(free, gpus, dealt)
+            free ^= taken
+            assignments += [Assignment(key, server_id, resource, indices) for indices in each]
         self._over = self._over or count > 0
         return use.free_mask ^ free
 
@@ -257,14 +256,8 @@ class _Dealer:
 
 
 @lru_cache(maxsize=65_536)
-def lowest(mask: int, gpus: int) -> tuple[int, tuple[int, ...]]:
-    """Take the lowest GPUs of a mask: their mask, and their indices."""
-    taken, indices = 0, []
-    for _ in range(gpus):
-        low = mask & -mask
-        if not low:
-            break
-        mask ^= low
-        taken |= low
-        indices.append(low.bit_length() - 1)
-    return taken, tuple(indices)
+def lowest(mask: int, gpus: int, containers: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """Take the lowest GPUs of a mask, so many for each container: the mask of all of them, and the indices of each."""
+    indices = [place for place in range(mask.bit_length()) if mask >> place & 1][: gpus * containers]
+    each = tuple(tuple(indices[gpus * number : gpus * (number + 1)]) for number in range(containers))
+    return mask_of(tuple(indices)), each

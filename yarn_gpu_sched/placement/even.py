@@ -54,8 +54,8 @@ def _one_server(partition: Partition, kind: Kind, visits: Visits) -> ServerUse |
     exact = partition.exact
     for free in range(kind.containers * kind.gpus, len(exact)):
         domains = exact[free]
-        visits.entries += 1
         while domains:
+            visits.entries += 1
             domain = tightest(partition, domains)
             domains ^= domain.bit
             for use in members(domain, domain.by_free[free]):
@@ -122,8 +122,8 @@ def _fullest(
     """Find the fullest server for the last containers; ``use`` is the next of the emptiest, so fuller ones are unused yet."""
     for free in range(left * kind.gpus, use.gpus_free):
         found = partition.exact[free] & domains
-        visits.entries += 1
         if found:
+            visits.entries += 1
             domain = partition.domains[(found & -found).bit_length() - 1]
             use = domain.first(domain.by_free[free])
             break
@@ -167,9 +167,9 @@ def emptiest_first(partition: Partition, domains: int, gpus_min: int, visits: Vi
     """Go through the servers of a set of domains that have so many GPUs free, those with the most first."""
     exact = partition.exact
     for free in range(len(exact) - 1, gpus_min - 1, -1):
-        visits.entries += 1
         found = exact[free] & domains
         while found:
+            visits.entries += 1
             low = found & -found
             found ^= low
             domain = partition.domains[low.bit_length() - 1]

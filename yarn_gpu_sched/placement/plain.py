@@ -23,9 +23,9 @@ def _certain(partition: Partition, kind: Kind, visits: Visits) -> ServerUse | No
     """Look in the cells of a higher magnitude: whatever is there fits."""
     column = kind.vcores.bit_length() + 1 if kind.vcores else 0
     for row in range(kind.memory_mb.bit_length() + 1 if kind.memory_mb else 0, len(partition.rows)):
-        visits.entries += 1
         columns = partition.rows[row] >> column
         if columns:
+            visits.entries += 1
             cell = row << CELL_BITS | (column + (columns & -columns).bit_length() - 1)
             domains = partition.cells[cell]
             domain = partition.domains[(domains & -domains).bit_length() - 1]

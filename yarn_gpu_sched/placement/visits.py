@@ -2,7 +2,10 @@
 
 
 class Visits:
-    """``entries``: index entries visited by all searches so far (buckets looked up, servers and domains looked at)."""
+    """How many index entries all searches so far have visited.
+
+    ``entries`` are domains and servers that were looked at; that a bucket is empty is known without.
+    """
 
     __slots__ = ("entries",)
 
