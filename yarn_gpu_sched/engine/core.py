@@ -68,6 +68,12 @@ class Core:
         self.queue.put(record, self._want(record))
         self.count(record)
 
+    def gang_decided(self, record: JobRecord) -> None:
+        """Follow the decision of a job's gang: it wants nothing until the outcome is known, and is as pending as before."""
+        record.gang_under_way = True
+        self.touched[record.job.job_id] = None
+        self.queue.put(record, None)
+
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal:
             return None
@@ -159,6 +165,6 @@ class Core:
         commands = self.commands
         self.commands = []
         if self.touched:
-            commands.extend(JobTouched(job_id=job_id) for job_id in self.touched)
+            commands += [JobTouched(job_id=job_id) for job_id in self.touched]
             self.touched.clear()
         return commands

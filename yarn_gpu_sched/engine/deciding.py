@@ -149,8 +149,6 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
     core.next_decision_id += 1
     core.counters.decisions += 1
     core.state.begin(decision)
-    if want.gang:
-        record.gang_under_way = True
     core.commands.append(
         PlaceGang(
             decision_id=decision.decision_id,
@@ -160,7 +158,10 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
             level=decision.level,
         )
     )
-    core.changed(record)
+    if want.gang:
+        core.gang_decided(record)
+    else:
+        core.changed(record)
     return 1
 
 

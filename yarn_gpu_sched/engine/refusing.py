@@ -19,17 +19,17 @@ def check_all(core: Core) -> None:
 
 def never_fits(core: Core, record: JobRecord) -> str:
     """Say why a job can never run on all that was seen of the cluster; empty if it might."""
-    asked: list[Demand | GangTag] = []
     want = record.want
-    if record.gang is not None and not record.gang_placed:
-        asked.append(record.gang)
-        if want is None and (members := gang_members(record)):
-            asked.append(whole(members))
     rest = record.asks
-    if isinstance(want, JobWant) and want.gang:
+    asked: list[Demand | GangTag] = []
+    if isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
         asked.append(want.demand)
         rest = tuple([ask for ask in rest if ask.application_master or (ask, ask.count) not in want.members])
-    asked.extend(single(ask) for ask in rest)
+    elif record.gang is not None and not record.gang_placed:
+        asked.append(record.gang)
+        if members := gang_members(record):
+            asked.append(whole(members))
+    asked.extend([single(ask) for ask in rest])
     for one in asked:
         sentence = core.seen.never_fits(one)
         if sentence:

@@ -96,6 +96,8 @@ class Partition:
 
     def refresh(self) -> None:
         """Give domains and servers new numbers where one came or went in the middle. Searches call this first."""
+        if not self._stale and not self._reorder:
+            return
         if self._reorder:
             self.signatures()
             self._reset()
