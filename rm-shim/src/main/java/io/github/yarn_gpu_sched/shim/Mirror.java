@@ -57,9 +57,7 @@ final class Mirror<S, J> {
   }
 
   /** When the job's asks last changed, System.nanoTime(); null if it has none. */
-  Long askedAtNs(String jobId) {
-    return askedAtNs.get(jobId);
-  }
+  Long askedAtNs(String jobId) { return askedAtNs.get(jobId); }
 
   private void plan(boolean queues, Collection<S> dirtyServers, Collection<J> dirtyJobs) {
     if (queues) steps.add(this::queues);
@@ -71,9 +69,7 @@ final class Mirror<S, J> {
     each(dirtyServers, this::remove);
   }
 
-  private <T> void each(Collection<T> all, Consumer<T> step) {
-    all.forEach(one -> steps.add(() -> step.accept(one)));
-  }
+  private <T> void each(Collection<T> all, Consumer<T> step) { all.forEach(one -> steps.add(() -> step.accept(one))); }
 
   private void queues() {
     Map<String, VirtualCluster> now = view.virtualClusters();

@@ -1,6 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import java.util.*;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
@@ -30,9 +31,7 @@ final class Departing {
   }
 
   /** The server says, or is known, to run it: only its reported end counts now. */
-  synchronized void runs(ContainerId id) {
-    if (containers.containsKey(id)) containers.get(id).runs = true;
-  }
+  synchronized void runs(ContainerId id) { if (containers.containsKey(id)) containers.get(id).runs = true; }
 
   /** False when it was not departing. */
   synchronized boolean ended(ContainerId id) {
@@ -57,9 +56,6 @@ final class Departing {
   }
 
   synchronized List<RMContainer> on(NodeId server) {
-    Map<ContainerId, Departure> there = servers.getOrDefault(server, Map.of());
-    List<RMContainer> all = new ArrayList<>(there.size());
-    there.values().forEach(each -> all.add(each.container));
-    return all;
+    return servers.getOrDefault(server, Map.of()).values().stream().map(each -> each.container).collect(Collectors.toList());
   }
 }

@@ -75,9 +75,8 @@ final class Gate {
     unseen.keySet().removeIf(live.negate());
     for (ResourceRequest ask : all) {
       int answered = unseen.isEmpty() ? 0 : Collections.frequency(unseen.values(), SchedulerRequestKey.create(ask));
-      if (answered > 0 && ResourceRequest.isAnyLocation(ask.getResourceName())) {
-        ask.setNumContainers(Math.max(0, ask.getNumContainers() - answered));
-      }
+      if (!ResourceRequest.isAnyLocation(ask.getResourceName())) continue;
+      ask.setNumContainers(Math.max(0, ask.getNumContainers() - answered));
     }
     return all;
   }

@@ -67,7 +67,5 @@ final class Words {
     return gpus.find() ? Integer.valueOf(gpus.group(1)) : null;
   }
 
-  static String cut(String text, int chars) {
-    return text == null ? "" : text.substring(0, Math.min(chars, text.length()));
-  }
+  static String cut(String text, int chars) { return text == null ? "" : text.substring(0, Math.min(chars, text.length())); }
 }
