@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
-    return tmp_path
+    (tmp_path / "clone" / ".ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / "clone" / ".ci" / "run")
+    return tmp_path / "clone"
 
 
 def run(checkout: Path, makefile: str) -> subprocess.CompletedProcess[str]:
@@ -36,3 +36,15 @@ def test_failing_step_ends_it_with_a_failure(checkout: Path) -> None:
     assert done.returncode == 2, "make's code for a failed recipe"
     assert re.search(r"^=== make lint: \d+ s, exit code 2$", done.stdout, re.MULTILINE)
     assert "did test" not in done.stdout
+
+
+@pytest.mark.parametrize("changed", ["check_schedule.py", "naive_servers.py"])
+def test_copy_that_differs_from_its_original_is_a_failure(checkout: Path, changed: str) -> None:
+    originals, copies = checkout.parent / "shared" / "tools", checkout / "tests" / "vendored"
+    for folder in (originals, copies):
+        folder.mkdir(parents=True)
+        for name in ("check_schedule.py", "naive_servers.py"):
+            (folder / name).write_text("the same\n")
+    assert run(checkout, "setup lint test:\n\t@echo did $@\n").returncode == 0
+    (copies / changed).write_text("another\n")
+    assert run(checkout, "setup lint test:\n\t@echo did $@\n").returncode == 1
