@@ -23,6 +23,8 @@ def _metrics_listen(text: str) -> str:
 def _absolute(text: str) -> str:
     if text and not Path(text).is_absolute():
         raise ValueError("must be an absolute path, or empty")
+    if "\0" in text:
+        raise ValueError("must be a path without NUL characters")
     return text
 
 
