@@ -20,8 +20,6 @@ BAD = [
     ("yarn.scheduler.capacity.lazy-preemption-enabled", "true"),
     ("yarn.scheduler.capacity.schedule-asynchronously.enable", "true"),
     ("ygs.service-address", "192.0.2.1:7433"),
-    ("ygs.cpu-servers", "service"),
-    ("ygs.settle-s", "-1"),
 ]
 ENDS_S_MAX = 60
 Ended = tuple[str, str]
