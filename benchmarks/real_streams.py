@@ -18,10 +18,19 @@ from benchmarks.real import configuration, scratch, took
 
 SERVERS = {"servers": 512, "server_gpus": 16, "beat_ms": 1000}
 WINDOW_S = 30
-SINGLES = {"applications": 8, "outstanding": 300, "poll_ms": 50}
-GANGS = {"gang": 8, "applications": 15_000, "under_way": 700, "poll_ms": 1000}
+SINGLES = {"applications": 8, "outstanding": 300, "poll_ms": 50, "warm_up": 10_000}
+# Enough for warm-up, window and what is under way at its end, at the rate beyond which none is asked for. Each
+# application is an open connection, and so a file, on both sides.
+GANGS = {
+    "gang": 8,
+    "applications": 18_000,
+    "under_way": 900,
+    "poll_ms": 500,
+    "warm_up": 1_500,
+    "per_s_max": 3_800,
+}
 # Stock placement walks all active applications at each heartbeat, asking or not: with all of them it would take hours.
-STOCK_GANGS = {**GANGS, "applications": 2_000}
+STOCK_GANGS = {**GANGS, "applications": 2_000, "warm_up": 100}
 _OFF_SWITCH = "yarn.scheduler.capacity.per-node-heartbeat.maximum-offswitch-assignments"
 
 

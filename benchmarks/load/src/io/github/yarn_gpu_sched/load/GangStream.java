@@ -28,7 +28,9 @@ final class GangStream implements Scenario {
   private final int under_way;
   private final int warm_up;
   private final int window_s;
+  private final long between_ns;
 
+  private final AtomicLong next_ns = new AtomicLong(System.nanoTime());
   private final Queue<ApplicationMaster> ready = new ConcurrentLinkedQueue<>();
   private final AtomicLong whole = new AtomicLong();
   private final AtomicLong partly = new AtomicLong();
@@ -46,6 +48,8 @@ final class GangStream implements Scenario {
     under_way = options.number("under-way", 400, 1, 100_000);
     warm_up = options.number("warm-up", 500, 0, 1_000_000);
     window_s = options.number("window-s", 30, 1, 3600);
+    int per_s_max = options.number("per-s-max", 0, 0, 10_000_000); // containers asked for; 0: as many as can be
+    between_ns = per_s_max == 0 ? 0 : 1_000_000_000L * size / per_s_max;
   }
 
   @Override
@@ -75,7 +79,13 @@ final class GangStream implements Scenario {
       ran_out.set(true);
       return;
     }
-    guarded(() -> take(cluster, master, 0, master.allocate(List.of(shape.ask(1, 0, size)), List.of())));
+    long now_ns = System.nanoTime();
+    long at_ns = next_ns.updateAndGet(before_ns -> Math.max(now_ns, before_ns + between_ns));
+    threads.schedule(() -> guarded(() -> ask(cluster, master)), at_ns - now_ns, TimeUnit.NANOSECONDS);
+  }
+
+  private void ask(Cluster cluster, ApplicationMaster master) throws IOException {
+    take(cluster, master, 0, master.allocate(List.of(shape.ask(1, 0, size)), List.of()));
   }
 
   private void take(Cluster cluster, ApplicationMaster master, int had, AllocateResponse response) {
