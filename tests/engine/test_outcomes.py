@@ -177,3 +177,15 @@ def test_a_commit_for_an_attempt_that_was_replaced_holds_its_containers_only() -
     (again,) = world.run()
     assert (again.attempt, len(again.assignments)) == (2, 4)
     assert used(world) == 8
+
+
+def test_a_container_decided_before_its_job_was_said_to_be_a_gang_counts_for_it() -> None:
+    world = World().up(server("s1"))
+    world.submit("j", submit_time_s=1.0)
+    world.ask("j", ask(1, worker(2)))
+    placed = world.decide()
+    world.submit("j", "gang:1x2", submit_time_s=1.0)
+    world.commit(*placed)
+    world.ask("j", ask(1, worker(2)))
+    assert [len(one.assignments) for one in world.run()] == [1]
+    assert world.engine.audit() == []

@@ -3,6 +3,7 @@
 from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
+from yarn_gpu_sched.engine.jobs import count_member
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
@@ -47,6 +48,9 @@ def _committed(core: Core, decision: Decision, record: JobRecord, container_ids:
     if decision.gang:
         record.gang_placed = True
         record.gang_under_way = False
+    elif record.gang is not None and not record.gang_placed:
+        for container in live:  # decided before the job was said to be a gang
+            count_member(record, container)
     if not decision.application_master and (decision.gang or record.level is None):
         record.level = int(decision.level)
 
