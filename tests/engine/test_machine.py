@@ -317,6 +317,7 @@ def run(examples: int, steps: int) -> None:
     run_state_machine_as_test(Machine, settings=chosen)
 
 
+@pytest.mark.timeout(600)  # 5 s of work, on a machine that may be busy
 def test_all_laws_hold_after_every_event() -> None:
     run(examples=60, steps=40)
 

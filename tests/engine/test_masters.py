@@ -1,5 +1,7 @@
 """Application masters and other containers without GPUs on GPU servers: capped, and never in a GPU's way."""
 
+import pytest
+
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.model.job import JobState
@@ -107,6 +109,7 @@ def test_servers_without_gpus_are_used_where_that_is_set() -> None:
     assert [one.assignments[0].server_id for one in world.run()] == ["cpu"]
 
 
+@pytest.mark.timeout(600)  # 2 s of work, on a machine that may be busy
 def test_a_thousand_managed_applications_on_16_gpus_never_stall() -> None:
     """Every one runs to its end, masters stay under their cap all the time."""
     servers = [server(f"s{number}", memory_mb=20_480, vcores=32, rack=f"/r{number % 2}") for number in range(4)]

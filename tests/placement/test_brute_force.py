@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import product
 
+import pytest
+
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
@@ -122,6 +124,7 @@ def check_placement(state: ClusterState, kinds: tuple[Kind, ...], placement: Pla
     assert counts == [kind.containers for kind in kinds]
 
 
+@pytest.mark.timeout(900)  # 12 s of work, on a machine that may be busy
 def test_the_search_finds_what_an_exhaustive_one_finds() -> None:
     rng = random.Random(20_261_129)
     seen: dict[object, int] = {}
