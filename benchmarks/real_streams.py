@@ -30,7 +30,7 @@ GANGS = {
     "per_s_max": 3_800,
 }
 # Stock placement walks all active applications at each heartbeat, asking or not: with all of them it would take hours.
-STOCK_GANGS = {**GANGS, "applications": 2_000, "warm_up": 100}
+STOCK_GANGS = {**GANGS, "applications": 4_000, "warm_up": 100}
 _OFF_SWITCH = "yarn.scheduler.capacity.per-node-heartbeat.maximum-offswitch-assignments"
 
 
