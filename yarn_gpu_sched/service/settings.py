@@ -115,7 +115,8 @@ class Settings(BaseSettings):
     ended_jobs_max: int = _setting(10_000, "Ended jobs that are still shown.", "0 to 1000000", ge=0, le=1_000_000)
     cpu_servers: Literal["stock", "service"] = _setting(
         "stock",
-        "Who places containers on servers without GPUs: stock YARN, or the service (as ygs.cpu-servers of the shim).",
+        "Who places containers on servers without GPUs: stock placement, or the service (only for integrators: "
+        "the shim knows stock alone).",
         "stock or service",
     )
     policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
