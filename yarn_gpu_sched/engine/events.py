@@ -75,7 +75,10 @@ class JobChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
 
 
 class AsksChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
-    """All pending asks of a job's attempt; replaces what was known. Of an unknown job or an older attempt: ignored."""
+    """All pending asks of a job's attempt; replaces what was known. Of an unknown job or an older attempt: ignored.
+
+    Of a newer attempt: it begins with them. A resource manager that changes while it is looked at tells of them first.
+    """
 
     job_id: str
     attempt: int

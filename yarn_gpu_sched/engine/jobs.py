@@ -1,5 +1,7 @@
 """Jobs are submitted, start anew, ask and end."""
 
+import msgspec
+
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.model.ask import Ask
@@ -131,8 +133,8 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     record = core.state.jobs.get(event.job_id)
     if record is None or not record.known or record.end is not None or event.attempt < record.job.attempt:
         return
-    if event.attempt > record.job.attempt:
-        return
+    if event.attempt > record.job.attempt:  # the attempt began after the job was looked at, and before its asks were
+        _change(core, record, msgspec.structs.replace(record.job, attempt=event.attempt))
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
     if record.gang is not None:
         _check_gang(core, record)
