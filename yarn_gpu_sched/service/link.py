@@ -91,6 +91,11 @@ def _registering(message: object) -> link_pb2.Register:
     return request.register
 
 
+_KEPT: "set[asyncio.Task[None]]" = set()
+"""Tasks of all streams until they are done: the event loop itself refers to them weakly, and a call whose connection died is
+dropped as a cycle, in which a task may be collected before the call cancels it. Bounded by the calls at once."""
+
+
 class _Stream:
     """A stream whose resource manager has registered."""
 
@@ -103,6 +108,8 @@ class _Stream:
     async def serve(self) -> None:
         tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         for task in tasks:
+            _KEPT.add(task)
+            task.add_done_callback(_KEPT.discard)
             task.add_done_callback(self._on_done)
         try:
             refusal = await self._session.ended
