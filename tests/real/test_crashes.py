@@ -75,7 +75,7 @@ def test_a_service_that_is_silent_is_given_up_after_three_seconds_and_taken_back
     sessions = before["Sessions"]
     joint.cluster.kill("service", signal.SIGSTOP)
     try:  # not "Connected": a stopped process' kernel takes a next stream's snapshot in
-        joint.until(lambda: joint.counters()["LinkLosses"], lambda now: now > before["LinkLosses"], "it is noticed", 30)
+        joint.until(lambda: joint.counters()["LinkLosses"], lambda now: now > before["LinkLosses"], "it is noticed", 15)
     finally:
         joint.cluster.kill("service", signal.SIGCONT)
     joint.until(lambda: joint.counters()["Connected"], lambda up: up == 1, "the service is connected again", 30)

@@ -92,8 +92,8 @@ def _registering(message: object) -> link_pb2.Register:
 
 
 _KEPT: "set[asyncio.Task[None]]" = set()
-"""Tasks of all streams until they are done: the event loop itself refers to them weakly, and a call whose connection died is
-dropped as a cycle, in which a task may be collected before the call cancels it. Bounded by the calls at once."""
+"""Tasks of all streams until they are done. The event loop refers to tasks weakly, and tasks of streams whose connection had died
+were seen to be collected while they waited. Bounded by the calls at once."""
 
 
 class _Stream:
