@@ -1,5 +1,6 @@
 """Binding files follow the engine: written after a commit, gone after a release, right after a snapshot."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +124,29 @@ async def test_a_failure_is_counted_and_tried_again_with_the_last_state(director
     await until(lambda: contents(directory) == {"a": "1\n"} and not bindings.queued)
     await bindings.close()
     files.close()
+
+
+@pytest.mark.parametrize("hops", range(4))
+async def test_what_is_wanted_just_as_the_writing_ends_is_written_too(
+    directory: Path, clock: FakeClock, hops: int
+) -> None:
+    """At every turn of the event loop around the end, and with a clock that stands still: nothing waits for a retry."""
+    bindings = Bindings(BindingFiles(directory), clock, Metrics())
+    loop = asyncio.get_running_loop()
+    bindings.bind("a", (0,))
+    writing = next(task for task in asyncio.all_tasks() if task is not asyncio.current_task())
+
+    def when_written(left: int) -> None:
+        if not writing.done():
+            loop.call_soon(when_written, left)
+        elif left:
+            loop.call_soon(when_written, left - 1)
+        else:
+            bindings.bind("b", (1,))
+
+    loop.call_soon(when_written, hops)
+    await until(lambda: contents(directory) == {"a": "0\n", "b": "1\n"})
+    await bindings.close()
 
 
 async def test_too_many_differences_compare_the_whole_directory(directory: Path, clock: FakeClock) -> None:

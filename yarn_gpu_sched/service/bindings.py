@@ -104,14 +104,18 @@ class Bindings:
 
     def _start(self) -> None:
         if self._task is None and not self._waiting:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
-            self._task.add_done_callback(self._drained)
+            self._task = asyncio.get_running_loop().create_task(self._write())
 
-    def _drained(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("bindings_failed", exc_info=error)
-        if (self._dirty or self._may_sweep) and not task.cancelled():
+    async def _write(self) -> None:
+        # The task lets go of itself before it ends: whoever finds it there knows that it will look again.
+        failed = True
+        try:
+            failed = await self._drain()
+        except Exception:  # noqa: BLE001 - whatever it was: logged, and tried again
+            _log.exception("bindings_failed")
+        finally:
+            self._task = None
+        if failed:
             self._waiting = True
             self._clock.call_at(self._clock.now_s() + RETRY_S, self._retry)
 
@@ -119,11 +123,13 @@ class Bindings:
         self._waiting = False
         self._start()
 
-    async def _drain(self) -> None:
+    async def _drain(self) -> bool:
+        """Write until nothing differs but what failed; tells whether anything did."""
         failed: dict[str, None] = {}
         while self._dirty or self._may_sweep:
             if self._may_sweep and not await self._swept():
-                break
+                self._dirty.update(failed)
+                return True
             chunk = list(self._dirty)[:_CHUNK_FILES]
             changes = {container_id: self._wanted.get(container_id) for container_id in chunk}
             for container_id in chunk:
@@ -131,6 +137,7 @@ class Bindings:
             for container_id in await self._in_thread(changes):
                 failed[container_id] = None
         self._dirty.update(failed)
+        return bool(failed)
 
     async def _swept(self) -> bool:
         loop = asyncio.get_running_loop()
