@@ -41,6 +41,7 @@ folder_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the cluster lies.  [default: cluster in the cache folder]",
 )
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 hadoop_choice = click.Choice(known_versions())
 
 
@@ -78,6 +79,7 @@ def _settings(_context: click.Context, _parameter: click.Parameter, pairs: tuple
 @click.option("--hdfs/--no-hdfs", default=True, help="HDFS, or a folder as file system: up in half the time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A Hadoop setting.")
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C and take the cluster down then.")
+@dry_run_option
 @service_option
 def up(  # noqa: PLR0913 - one parameter an option
     *,
@@ -93,6 +95,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     hdfs: bool,
     settings: dict[str, str],
     foreground: bool,
+    dry_run: bool,
     service: str | None,
 ) -> None:
     """Bring a cluster up; it stays until `ygs cluster down`, or until Ctrl-C with --foreground."""
@@ -111,6 +114,9 @@ def up(  # noqa: PLR0913 - one parameter an option
             scheduler_class=STOCK_SCHEDULER if stock else GANG_SCHEDULER,
         )
         made = EmbeddedCluster(folder or default_folder(), spec)
+        if dry_run:
+            click.echo(clean(f"would start in {made.folder}: {', '.join(made.plan())}"))
+            return
         made.up(progress=lambda step: click.echo(clean(step), err=True), detach=not foreground)
         _print_status(made.status())
         if foreground:
@@ -129,10 +135,16 @@ def _until_interrupted(made: EmbeddedCluster) -> None:
 @cluster.command()
 @folder_option
 @click.option("--remove", is_flag=True, help="Remove logs and data too.")
-def down(folder: Path | None, *, remove: bool) -> None:
+@dry_run_option
+def down(folder: Path | None, *, remove: bool, dry_run: bool) -> None:
     """Take the cluster down; nothing that it started is left running."""
     with cluster_errors():
-        ended = EmbeddedCluster(folder or default_folder()).down(remove=remove)
+        made = EmbeddedCluster(folder or default_folder())
+        if dry_run:
+            removing = f" and remove {made.folder}" if remove and made.folder.exists() else ""
+            click.echo(clean(f"would end {made.living()} processes{removing}"))
+            return
+        ended = made.down(remove=remove)
     click.echo(f"{ended} processes ended" if ended else "no cluster was running")
 
 

@@ -33,6 +33,12 @@ from yarn_gpu_sched.embedded.supervisor import MARK
 _POLL_S = 0.1
 
 
+def daemon_names(spec: ClusterSpec) -> tuple[str, ...]:
+    """Return the names of a cluster's daemons: "rm", "nn" and "dn" where there is an HDFS, and the servers."""
+    hdfs = ("nn", "dn") if spec.hdfs else ()
+    return ("rm", *hdfs, *(server.name for server in spec.server_list()))
+
+
 def default_folder() -> Path:
     """Return the folder of a cluster that nobody gave another."""
     return cache_folder() / "cluster"
@@ -86,18 +92,15 @@ class EmbeddedCluster:
         Raises ClusterError if a cluster runs in the folder, the folder holds other things, something that is
         needed is missing, a daemon ends, or the servers are not there after `ready_s_max` seconds.
         """
-        spec = self._asked or self._record().spec
-        plain_path("folder", self.folder)
-        plain_path("$YGS_CACHE", cache_folder())
-        if spec.binding_dir is not None:
-            plain_path("binding_dir", spec.binding_dir.absolute())
-            plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
+        spec = self._checked_spec()
         progress(f"fetching Hadoop {spec.hadoop} (quick if it is there)")
         jars = fetch_jars(spec.hadoop)
         java.java_command()
         java.scheduler_jars(spec)
         with self._locked():
             self._refuse_if_running()
+            if self._layout.record.exists():
+                self._control().end()  # its supervisor was killed, and containers may have stayed
             self._layout.make()
             self._prepare(spec)
         try:
@@ -113,6 +116,15 @@ class EmbeddedCluster:
             self.down()
             raise
 
+    def plan(self) -> tuple[str, ...]:
+        """Return the names of the daemons that `up` would start, and change nothing.
+
+        Raises ClusterError for whatever `up` would refuse before it starts anything, but for jars that cannot be had.
+        """
+        spec = self._checked_spec()
+        self._refuse_if_running()
+        return daemon_names(spec)
+
     def down(self, *, remove: bool = False) -> int:
         """End everything that the cluster started, containers' processes too; return how many processes.
 
@@ -126,6 +138,10 @@ class EmbeddedCluster:
         if remove and self._layout.is_ours():
             self._layout.remove()
         return ended
+
+    def living(self) -> int:
+        """Return how many processes `down` would end, and change nothing."""
+        return self._control().living() if self._layout.record.exists() else 0
 
     # Looking
 
@@ -167,9 +183,7 @@ class EmbeddedCluster:
     @property
     def names(self) -> tuple[str, ...]:
         """The daemons: "rm", "nn" and "dn" where there is an HDFS, and the servers."""
-        spec = self._record().spec
-        hdfs = ("nn", "dn") if spec.hdfs else ()
-        return ("rm", *hdfs, *(server.name for server in spec.server_list()))
+        return daemon_names(self._record().spec)
 
     def status(self) -> ClusterStatus:
         """Return what runs and what the ResourceManager says of the servers.
@@ -260,6 +274,15 @@ class EmbeddedCluster:
 
     # Within
 
+    def _checked_spec(self) -> ClusterSpec:
+        spec = self._asked or self._record().spec
+        plain_path("folder", self.folder)
+        plain_path("$YGS_CACHE", cache_folder())
+        if spec.binding_dir is not None:
+            plain_path("binding_dir", spec.binding_dir.absolute())
+            plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
+        return spec
+
     def _record(self) -> Record:
         return record.read(self._layout)
 
@@ -293,10 +316,8 @@ class EmbeddedCluster:
             raise ClusterError(f"{self.folder} holds other things; name a new or an empty folder")
         if not self._layout.record.exists():
             return
-        left = self._control()
-        if left.supervisor.running:
+        if self._control().supervisor.running:
             raise ClusterError(f"a cluster runs in {self.folder} already; `ygs cluster down` ends it")
-        left.end()  # its supervisor was killed, and containers may have stayed
 
     def _prepare(self, spec: ClusterSpec) -> None:
         leased = lease_ports()

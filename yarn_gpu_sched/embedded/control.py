@@ -81,6 +81,10 @@ class Control:
         """Return id, start and exit code of each process by its name."""
         return dict(self.ask("status")["processes"])
 
+    def living(self) -> int:
+        """Return how many processes `end` would end."""
+        return sum(process.pid != self.supervisor.pid for process in supervisor.marked(self.supervisor.mark))
+
     def end(self) -> int:
         """End everything that the cluster started, and return how many processes there were.
 

@@ -202,18 +202,24 @@ def end_descendants(wait_s: float) -> int:
     return len(seen)
 
 
+def marked(mark: str) -> list[psutil.Process]:
+    """Return every process but this one that carries a cluster's mark in its environment."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _carries(process, mark)]
+
+
 def sweep(mark: str) -> int:
-    """Kill every process that carries this cluster's mark in its environment; return how many."""
-    ended = 0
-    for process in psutil.process_iter():
-        try:
-            marked = process.pid != os.getpid() and process.environ().get(MARK) == mark
-        except psutil.Error:
-            continue
-        if marked:
-            _kill(process)
-            ended += 1
-    return ended
+    """Kill every process that carries this cluster's mark; return how many."""
+    found = marked(mark)
+    for process in found:
+        _kill(process)
+    return len(found)
+
+
+def _carries(process: psutil.Process, mark: str) -> bool:
+    try:
+        return bool(process.environ().get(MARK) == mark)
+    except psutil.Error:
+        return False
 
 
 def _is_living(process: psutil.Process) -> bool:
