@@ -81,7 +81,7 @@ def test_page_that_is_not_there_is_an_error_with_its_address(cluster: EmbeddedCl
         (("cluster", "-lnl"), 0, "Node Labels"),
         (("top", "-help"), 0, "usage: yarn top"),
         (("jar",), 255, "RunJar jarFile"),
-        (("classpath",), 0, "hadoop-3.4.2/lib"),
+        (("classpath",), 0, "hadoop-3.4.2-"),
         (("org.apache.hadoop.util.VersionInfo",), 0, "Hadoop 3.4.2"),
         ((), 1, "Usage: yarn"),
         (("--help",), 0, "Usage: yarn"),

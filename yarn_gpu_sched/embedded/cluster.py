@@ -171,6 +171,11 @@ class EmbeddedCluster:
         return str(self._layout / "distributedshell.jar")
 
     @property
+    def mapreduce_examples_jar(self) -> str:
+        """MapReduce's stock examples, for `yarn jar`."""
+        return str(self._layout / "mapreduce-examples.jar")
+
+    @property
     def environment(self) -> dict[str, str]:
         """Variables with which a program finds this cluster: PATH with its `yarn` first, and Hadoop's usual ones."""
         return {

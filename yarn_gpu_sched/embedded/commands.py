@@ -15,12 +15,13 @@ _BIN = Path(__file__).parent / "bin"
 
 
 def write_commands(spec: ClusterSpec, layout: Layout, jars: HadoopJars) -> None:
-    """Write bin/yarn, bin/hdfs, what both read, and the link to the distributed shell's jar."""
+    """Write bin/yarn, bin/hdfs, what both read, and links to the jars of the stock examples."""
     for name in ("yarn", "hdfs"):
         shutil.copy(_BIN / name, layout / "bin" / name)
         (layout / "bin" / name).chmod(0o755)
     (layout / "cluster.env").write_text(_environment_file(spec, layout, jars))
     (layout / "distributedshell.jar").symlink_to(jars.distributed_shell)
+    (layout / "mapreduce-examples.jar").symlink_to(jars.mapreduce_examples)
 
 
 def _environment_file(spec: ClusterSpec, layout: Layout, jars: HadoopJars) -> str:

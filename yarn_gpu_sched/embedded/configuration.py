@@ -29,6 +29,8 @@ _FILE_OF_PREFIX = {
     "io.": "core-site",
     "ipc.": "core-site",
     "net.": "core-site",
+    "mapreduce.": "mapred-site",
+    "yarn.app.mapreduce.": "mapred-site",
 }
 Values = dict[str, str]
 
@@ -72,6 +74,7 @@ class Configuration:
         for name in FILES:
             values = read(name) | ours.get(name, {}) | asked.get(name, {})
             (folder / f"{name}.xml").write_text(render(values))
+        (folder / "mapred-site.xml").write_text(render(self._mapred() | asked.get("mapred-site", {})))
         (folder / "log4j.properties").write_text(_LOG4J)
 
     def _core(self) -> Values:
@@ -123,6 +126,26 @@ class Configuration:
             values["ygs.service-address"] = self.spec.service_address
         return values
 
+    def _mapred(self) -> Values:
+        values = {
+            "mapreduce.framework.name": "yarn",
+            "mapreduce.application.classpath": f"{self.layout.conf},{self.jars.folder}/lib/*",
+            # Servers share one machine, and the service that hands out what maps wrote listens on all its addresses.
+            "mapreduce.shuffle.port": "0",
+            # There is no history server: clients are told of a job's end by the ResourceManager alone.
+            "mapreduce.jobhistory.address": "",
+            "yarn.app.mapreduce.am.resource.mb": "512",
+            "yarn.app.mapreduce.am.command-opts": "-Xmx256m",
+            "mapreduce.map.memory.mb": "256",
+            "mapreduce.reduce.memory.mb": "256",
+            "mapreduce.map.java.opts": "-Xmx160m",
+            "mapreduce.reduce.java.opts": "-Xmx160m",
+            "mapreduce.task.io.sort.mb": "32",
+        }
+        if not self.spec.hdfs:
+            values["yarn.app.mapreduce.am.staging-dir"] = f"{self.layout.root}/data/staging"
+        return values
+
     def _server_values(self, server: Server) -> Values:
         folder, nm = self.layout.server(server.name), "yarn.nodemanager"
         return {
@@ -136,6 +159,7 @@ class Configuration:
             f"{nm}.recovery.dir": f"{folder}/recovery",
             f"{nm}.resource.memory-mb": str(self.spec.memory_mb),
             f"{nm}.resource.cpu-vcores": str(self.spec.vcores),
+            f"{nm}.aux-services": "mapreduce_shuffle",
             f"{nm}.admin-env": self._admin_env(server),
             # Memory is simulated, and so is its limit; a full disk is this machine's own affair.
             f"{nm}.pmem-check-enabled": "false",

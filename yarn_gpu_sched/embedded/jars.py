@@ -1,7 +1,8 @@
 """The jars of one Hadoop version.
 
 Maven resolves `pom.xml`, the result is compared with the committed hashes (`hadoop-<version>.sha256`) and then
-renamed into `$YGS_CACHE/hadoop-<version>/`: it is there whole or not at all. Two fetches at once wait for each other.
+renamed into `$YGS_CACHE/hadoop-<version>-<list>/`, where `<list>` stands for that list: it is there whole or not at all,
+and another list is another folder. Two fetches at once wait for each other.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from yarn_gpu_sched.embedded.errors import ClusterError
 
 PACKAGE = Path(__file__).parent
 DEFAULT_HADOOP = "3.4.2"
+EXAMPLES_VERSION = "3.4.2"  # as in pom.xml
 MAVEN_S_MAX = 1800
 
 
@@ -45,7 +47,12 @@ class HadoopJars:
     @property
     def distributed_shell(self) -> Path:
         """The stock example application, for `yarn jar`."""
-        return self.folder / "lib" / f"hadoop-yarn-applications-distributedshell-{self.version}.jar"
+        return self.folder / "lib" / f"hadoop-yarn-applications-distributedshell-{EXAMPLES_VERSION}.jar"
+
+    @property
+    def mapreduce_examples(self) -> Path:
+        """MapReduce's stock examples, such as `pi`, for `yarn jar`."""
+        return self.folder / "lib" / f"hadoop-mapreduce-examples-{EXAMPLES_VERSION}.jar"
 
 
 def known_versions() -> tuple[str, ...]:
@@ -58,7 +65,7 @@ def hadoop_jars(version: str = DEFAULT_HADOOP) -> HadoopJars:
 
     Raises ClusterError if the version is not known or its jars are not there.
     """
-    jars = HadoopJars(_checked_version(version), cache_folder() / f"hadoop-{version}")
+    jars = HadoopJars(version, _folder(version))
     if not jars.folder.is_dir():
         raise ClusterError(
             f"no Hadoop {version} jars in {jars.folder}; "
@@ -72,7 +79,7 @@ def fetch_jars(version: str = DEFAULT_HADOOP) -> HadoopJars:
 
     Raises ClusterError if the version is not known, Maven is missing or fails, or a jar is not the pinned one.
     """
-    folder = cache_folder() / f"hadoop-{_checked_version(version)}"
+    folder = _folder(version)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(f"{folder.name}.lock")):
         if not folder.is_dir():
@@ -93,6 +100,11 @@ def verify(folder: Path, version: str) -> None:
     wrong = sorted(name for name in pinned.keys() | found.keys() if pinned.get(name) != found.get(name))
     if wrong:
         raise ClusterError(f"jars of Hadoop {version} differ from hadoop-{version}.sha256: {', '.join(wrong)}")
+
+
+def _folder(version: str) -> Path:
+    pinned = (PACKAGE / f"hadoop-{_checked_version(version)}.sha256").read_bytes()
+    return cache_folder() / f"hadoop-{version}-{hashlib.sha256(pinned).hexdigest()[:8]}"
 
 
 def _checked_version(version: str) -> str:

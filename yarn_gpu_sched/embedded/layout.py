@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OURS = ("bin", "conf", "data", "home", "lib", "logs", "servers", "tmp")
-_OUR_FILES = ("cluster.env", "cluster.json", "control", "distributedshell.jar", "hosts", "topology")
+_OUR_FILES = (
+    "cluster.env",
+    "cluster.json",
+    "control",
+    "distributedshell.jar",
+    "hosts",
+    "mapreduce-examples.jar",
+    "topology",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +29,7 @@ class Layout:
     logs/                 what the daemons print, NAME.log
     servers/NAME/         a NodeManager's configuration, containers and recovery state
     cluster.json          what was asked for, the ports and the supervisor
-    distributedshell.jar  the stock example application, for `yarn jar`
+    distributedshell.jar, mapreduce-examples.jar  the stock example applications, for `yarn jar`
     """
 
     root: Path
