@@ -2,7 +2,7 @@
 
 import pytest
 
-from yarn_gpu_sched.model.gang_tag import GangTag, GangTagError, gang_tag
+from yarn_gpu_sched.model.gang_tag import GangTag, GangTagError, gang_tag, shown
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,12 @@ from yarn_gpu_sched.model.gang_tag import GangTag, GangTagError, gang_tag
         (("gang:4x2+3",), GangTag(7, 2, 3)),
         (("gang:4", "GANG: 4"), GangTag(4)),
         (("x", "gang:1x8", "locality:1"), GangTag(1, 8)),
+        (("gang:1",), GangTag(1)),
+        (("gang:16384",), GangTag(16_384)),
+        (("gang:16383x1+1",), GangTag(16_384, 1, 1)),
+        (("gang:1x1024",), GangTag(1, 1_024)),
+        (("gang:1x1",), GangTag(1, 1)),
+        (("gang:2x1+0",), GangTag(2, 1)),
     ],
 )
 def test_a_readable_tag_is_read(tags: tuple[str, ...], expected: GangTag | None) -> None:
@@ -34,8 +40,12 @@ def test_a_readable_tag_is_read(tags: tuple[str, ...], expected: GangTag | None)
         "gang:",
         "gang:99999999999",
         "gang:99999",
+        "gang:16385",
+        "gang:16384x1+1",
+        "gang:0x1+3",
         "gang:4x0",
         "gang:4x5000",
+        "gang:4x1025",
         "gang:4+2",
         "gang:4x2+",
         "gang:4 x 2 y",
@@ -56,6 +66,16 @@ def test_two_tags_that_disagree_are_both_shown() -> None:
         gang_tag(("gang:4", "gang:8"))
     with pytest.raises(GangTagError, match="contradict"):
         gang_tag(("gang:4", "gang:4x2"))
+    with pytest.raises(GangTagError, match='"gang:1" and "gang:2" contradict'):
+        gang_tag(("gang:1", "gang:2", "gang:3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", ""), ("a" * 100, "a" * 100), ("a" * 101, "a" * 100 + "…"), ("a" * 9_999, "a" * 100 + "…"), ("a\tb", "a?b")],
+)
+def test_what_is_shown_is_printable_and_bounded(text: str, expected: str) -> None:
+    assert shown(text) == expected
 
 
 def test_a_shown_tag_carries_no_control_sequence() -> None:
@@ -73,3 +93,4 @@ def test_a_tag_knows_its_gpus() -> None:
     tag = GangTag(7, 2, 3)
     assert (tag.gpu_containers, tag.gpus) == (4, 8)
     assert (GangTag(7).gpu_containers, GangTag(7).gpus) == (0, 0)
+    assert (GangTag(1, 2).gpu_containers, GangTag(1, 2).gpus) == (1, 2)

@@ -104,14 +104,21 @@ def test_where_gpus_are_held_twice_nothing_is_foretold(state: ClusterState) -> N
     use = state.servers["s1"]
     assert (use.irregular, use.gpus_free) == (True, 2)
     with state.transaction() as plan:
-        assert not plan.release(Part(use, 10, 1, 0b1, 1))
+        assert plan.release(Part(use, 10, 1, 0b1, 1)) is False
     state.remove_container("k1")
     assert (use.irregular, use.gpus_free, use.free_mask) == (False, 3, 0b1110)
 
 
 @pytest.mark.parametrize(
     ("memory_mb", "vcores", "mask", "gpus"),
-    [(65_537, 1, 1, 1), (1, 65, 1, 1), (1, 1, 0b11111, 5), (1, 1, 0b10000, 1)],
+    [
+        (65_537, 1, 1, 1),
+        (1, 65, 1, 1),
+        (1, 1, 0b11111, 5),
+        (1, 1, 0b10000, 1),
+        (1, 1, 0b1, 2),
+        (1, 1, 0b11, 1),
+    ],
 )
 def test_what_a_server_does_not_have_is_not_taken(
     state: ClusterState, memory_mb: int, vcores: int, mask: int, gpus: int
@@ -119,9 +126,29 @@ def test_what_a_server_does_not_have_is_not_taken(
     use = state.servers["s1"]
     before = amounts(use)
     with state.transaction() as plan:
-        assert not plan.take(Part(use, memory_mb, vcores, mask, gpus))
+        assert plan.take(Part(use, memory_mb, vcores, mask, gpus)) is False
         plan.commit()
     assert amounts(use) == before
+
+
+def test_all_that_a_server_has_is_taken(state: ClusterState) -> None:
+    use = state.servers["s1"]
+    with state.transaction() as plan:
+        assert plan.take(Part(use, 65_536, 64, 0b1111, 4))
+        assert plan.take(Part(use, 0, 0, 0, 0))
+        plan.commit()
+    assert amounts(use) == (0, 0, 0, 0)
+    assert faults(state) == []
+
+
+def test_gpus_that_a_container_holds_without_naming_them_are_not_taken(state: ClusterState) -> None:
+    state.add_job(Job("j", "root.a"), 0.0)
+    state.add_container(Container("k", "j", 1, "s1", Resource(10, 1, 3), (0,)))
+    use = state.servers["s1"]
+    assert (use.gpus_free, use.free_mask) == (1, 0b1110)
+    with state.transaction() as plan:
+        assert plan.take(Part(use, 1, 1, 0b0110, 2)) is False
+        assert plan.take(Part(use, 1, 1, 0b0010, 1)) is True
 
 
 def test_nothing_is_taken_on_a_server_that_does_not_run(state: ClusterState) -> None:
