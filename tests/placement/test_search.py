@@ -9,7 +9,6 @@ from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.server import UNKNOWN_RACK
 from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import FreeIndex, Kind
-from yarn_gpu_sched.placement import partition as partition_module
 from yarn_gpu_sched.placement.audit import index_faults
 from yarn_gpu_sched.placement.pack import EXACT_STEPS_MAX, Effort, Row, pack
 
@@ -116,11 +115,8 @@ def test_an_unknown_partition_has_no_place() -> None:
     assert index.slots("p", 1) == 0
 
 
-@pytest.mark.parametrize("rungs_max", [8_192, 6])
-def test_the_index_follows_whatever_happens(rungs_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers come, go, change and fill in random order; the ladders may be shorter than the counts."""
-    monkeypatch.setattr(partition_module, "RUNGS_MAX", rungs_max)
-    monkeypatch.setattr("yarn_gpu_sched.placement.audit.RUNGS_MAX", rungs_max)
+def test_the_index_follows_whatever_happens() -> None:
+    """Servers come, go, change and fill in random order."""
     rng = random.Random(5)
     index = FreeIndex(place_on_cpu_servers=True)
     state = ClusterState(index, 0.1)

@@ -1,18 +1,21 @@
 """A pass: refusals first, then the policy's intents, each checked before it becomes a command."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heappop
+from itertools import chain, repeat
 
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import ask_key
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
+from yarn_gpu_sched.model.server_use import Part, mask_of
 from yarn_gpu_sched.placement import Placement
 from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
 
@@ -167,35 +170,54 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
 
 def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | None:
     """Check that a placement is all of the want and still free, and take it; None if not."""
-    demand, members = want.demand, want.members
-    dealer = _Dealer(want)
+    demand = want.demand
+    if sum([portion.containers for portion in placement.portions]) != want.containers:
+        return None
+    waiting = _by_kind(want)
     assignments: list[Assignment] = []
     parts: list[Part] = []
-    memory_mb = vcores = gpus = 0
     with core.state.transaction() as plan:
         for use, place, count in placement.portions:
-            kind = demand.kinds[place]
-            mask = dealer.deal(use, place, count, kind.gpus, assignments)
-            part = Part(use, count * kind.memory_mb, count * kind.vcores, mask, count * kind.gpus)
+            _, gpus, memory_mb, vcores = demand.kinds[place]
+            mask, each = lowest(use.free_mask, gpus, count)
+            part = Part(use, count * memory_mb, count * vcores, mask, count * gpus)
             if not plan.take(part):
                 return None
             parts.append(part)
-            memory_mb += part.memory_mb
-            vcores += part.vcores
-            gpus += part.gpus
-        if not dealer.all_dealt() or (demand.application_master and not masters_admit(core, want)):
+            server_id = use.server_id
+            assignments += [
+                Assignment(key, server_id, resource, indices)
+                for indices, (key, resource) in zip(each, waiting[place], strict=False)
+            ]
+        if len(assignments) != want.containers or (demand.application_master and not masters_admit(core, want)):
             return None
         plan.commit()
-    decision = Decision(
-        core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), placement.level
+    return Decision(
+        core.next_decision_id,
+        want.job_id,
+        want.record.job.attempt,
+        tuple(assignments),
+        placement.level,
+        parts=parts if len(demand.kinds) == 1 else _merged(parts),
+        gang=want.gang,
+        application_master=demand.application_master,
+        members=tuple([(ask_key(ask), count) for ask, count in want.members]),
+        shape=demand,
+        total=want.total,
     )
-    decision.parts = parts if len(demand.kinds) == 1 else _merged(parts)
-    decision.gang = want.gang
-    decision.application_master = demand.application_master
-    decision.shape = demand
-    decision.members = tuple([(ask_key(ask), count) for ask, count in members])
-    decision.total = Resource(memory_mb, vcores, gpus)
-    return decision
+
+
+def _by_kind(want: JobWant) -> list[Iterator[tuple[RequestKey, Resource]]]:
+    """List the containers of each kind that wait to be dealt out, in key order: of which ask, and what each gets."""
+    if len(want.members) == 1:
+        ask, count = want.members[0]
+        return [repeat((ask.key, ask.resource), count)]
+    asked: dict[tuple[int, int, int], list[Iterator[tuple[RequestKey, Resource]]]] = {}
+    for ask, count in want.members:
+        resource = ask.resource
+        shape = (resource.gpus, resource.memory_mb, resource.vcores)
+        asked.setdefault(shape, []).append(repeat((ask.key, resource), count))
+    return [chain.from_iterable(asked[kind[1:]]) for kind in want.demand.kinds]
 
 
 def _merged(parts: list[Part]) -> list[Part]:
@@ -214,46 +236,6 @@ def _merged(parts: list[Part]) -> list[Part]:
                 known.gpus + part.gpus,
             )
     return list(merged.values())
-
-
-class _Dealer:
-    """Deals the containers of each kind out to the asks that want them, in key order, and to each its GPUs."""
-
-    __slots__ = ("_left", "_over")
-
-    def __init__(self, want: JobWant) -> None:
-        self._over = False
-        if len(want.members) == 1:
-            ask, count = want.members[0]
-            self._left = [[(ask.key, ask.resource, count)]]
-            return
-        places = {(kind.gpus, kind.memory_mb, kind.vcores): place for place, kind in enumerate(want.demand.kinds)}
-        self._left = [[] for _ in want.demand.kinds]
-        for ask, count in reversed(want.members):
-            resource = ask.resource
-            place = places[(resource.gpus, resource.memory_mb, resource.vcores)]
-            self._left[place].append((ask.key, resource, count))
-
-    def deal(self, use: ServerUse, place: int, count: int, gpus: int, assignments: list[Assignment]) -> int:
-        """Deal the next containers of a kind to a server; return the mask of the GPUs that they get there."""
-        free = use.free_mask
-        server_id = use.server_id
-        left = self._left[place]
-        while count > 0 and left:
-            key, resource, wanted = left.pop()
-            dealt = min(wanted, count)
-            if wanted > dealt:
-                left.append((key, resource, wanted - dealt))
-            count -= dealt
-            taken, each = lowest(free, gpus, dealt)
-            free ^= taken
-            assignments += [Assignment(key, server_id, resource, indices) for indices in each]
-        self._over = self._over or count > 0
-        return use.free_mask ^ free
-
-    def all_dealt(self) -> bool:
-        """Tell whether each container was dealt out once."""
-        return not self._over and not any(self._left)
 
 
 @lru_cache(maxsize=65_536)

@@ -192,7 +192,10 @@ class Queue:
         """
         lines = self._for_spare.get(partition_name)
         partition = self._index.partitions.get(partition_name)
-        if partition is None or not partition.touched:
+        if partition is None:
+            return False
+        partition.refresh()
+        if not partition.touched:
             return False
         touched, partition.touched = partition.touched, []
         woken = [line for line in lines.values() if self._may_serve(partition_name, line, touched)] if lines else []

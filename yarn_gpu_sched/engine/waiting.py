@@ -78,8 +78,7 @@ class _Answer:
         if partition is not None:
             partition.refresh()
         self._gpus_free = 0 if partition is None else partition.gpus_free
-        servers = [] if partition is None else partition.servers_at_least
-        self._servers_free = servers[1] if len(servers) > 1 else 0
+        self._servers_free = 0 if partition is None else sum(partition.counts)
 
     def reason(self) -> WaitingReason:
         """Give the first reason that holds."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.placement.kind import Kind
 
 
@@ -24,17 +25,32 @@ class Demand(NamedTuple):
         """Count the GPUs."""
         return sum(kind.containers * kind.gpus for kind in self.kinds)
 
+    @property
+    def total(self) -> Resource:
+        """Add up all containers."""
+        memory_mb = vcores = gpus = 0
+        for kind in self.kinds:
+            memory_mb += kind.containers * kind.memory_mb
+            vcores += kind.containers * kind.vcores
+            gpus += kind.containers * kind.gpus
+        return Resource(memory_mb, vcores, gpus)
+
 
 class JobWant:
-    """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks. ``line`` is the queue's."""
+    """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
-    __slots__ = ("demand", "gang", "line", "members", "record")
+    ``containers`` and ``total`` are counted once, not whenever a place is found. ``line`` is the queue's.
+    """
+
+    __slots__ = ("containers", "demand", "gang", "line", "members", "record", "total")
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
         self.demand = demand
         self.members = members
         self.gang = gang
+        self.containers = demand.containers
+        self.total = demand.total
         self.line: object = None
 
     @property

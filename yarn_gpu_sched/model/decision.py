@@ -1,8 +1,10 @@
 """A decision under way: sent, its outcome not yet known."""
 
+import msgspec
+
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment, Level
-from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server_use import Part
 
 AskKey = tuple[RequestKey, Resource, bool]
@@ -12,7 +14,7 @@ Shape = tuple[str, tuple[tuple[int, int, int, int], ...], bool]
 """What was demanded: partition, (count, GPUs, memory in MB, vcores) of each kind, whether it is a master."""
 
 
-class Decision:
+class Decision(msgspec.Struct, eq=False):
     """What was decided, and what it holds until its outcome is known.
 
     ``parts`` is empty for a refusal. ``lost`` names the servers that vanished meanwhile: nothing is held there any more.
@@ -20,41 +22,18 @@ class Decision:
     ``application_master`` that it places the job's master.
     """
 
-    __slots__ = (
-        "application_master",
-        "assignments",
-        "attempt",
-        "decision_id",
-        "gang",
-        "job_id",
-        "level",
-        "lost",
-        "members",
-        "parts",
-        "shape",
-        "total",
-    )
-
-    def __init__(
-        self,
-        decision_id: int,
-        job_id: str,
-        attempt: int,
-        assignments: tuple[Assignment, ...] = (),
-        level: Level = Level.FEWEST_SERVERS,
-    ) -> None:
-        self.decision_id = decision_id
-        self.job_id = job_id
-        self.attempt = attempt
-        self.assignments = assignments
-        self.level = level
-        self.parts: list[Part] = []
-        self.lost: set[str] = set()
-        self.gang = False
-        self.application_master = False
-        self.members: tuple[tuple[AskKey, int], ...] = ()
-        self.shape: Shape | None = None
-        self.total = Resource()
+    decision_id: int
+    job_id: str
+    attempt: int
+    assignments: tuple[Assignment, ...] = ()
+    level: Level = Level.FEWEST_SERVERS
+    parts: list[Part] = []
+    lost: set[str] = set()
+    gang: bool = False
+    application_master: bool = False
+    members: tuple[tuple[AskKey, int], ...] = ()
+    shape: Shape | None = None
+    total: Resource = NOTHING
 
     @property
     def held(self) -> Resource:

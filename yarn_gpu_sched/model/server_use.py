@@ -1,21 +1,20 @@
 """A server with what is in use on it."""
 
+import msgspec
+
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
 
 
-class Part:
+class Part(msgspec.Struct, eq=False):
     """What one decision takes on one server. ``mask`` has a bit for each GPU index."""
 
-    __slots__ = ("gpus", "mask", "memory_mb", "use", "vcores")
-
-    def __init__(self, use: "ServerUse", memory_mb: int, vcores: int, mask: int, gpus: int) -> None:
-        self.use = use
-        self.memory_mb = memory_mb
-        self.vcores = vcores
-        self.mask = mask
-        self.gpus = gpus
+    use: "ServerUse"
+    memory_mb: int
+    vcores: int
+    mask: int
+    gpus: int
 
 
 class ServerUse:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain
 from yarn_gpu_sched.placement.free_index import FreeIndex
-from yarn_gpu_sched.placement.partition import RUNGS_MAX, Ladder, Partition
+from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.spare import cell_of
+from yarn_gpu_sched.placement.tally import Tally, count_of
 
 
 def index_faults(index: FreeIndex, uses: Iterable[ServerUse]) -> Iterator[str]:
@@ -34,10 +35,10 @@ def _faults(partition: Partition, uses: list[ServerUse]) -> Iterator[str]:
     for domain in partition.domains:
         for fault in _domain_faults(partition, domain):
             yield f"domain {domain.domain_id}: {fault}"
-    for gpus, count in enumerate(partition.servers_at_least[1:], 1):
-        true = sum(use.gpus_free >= gpus for use in placed)
+    for gpus, count in enumerate(partition.counts[1:], 1):
+        true = sum(use.gpus_free == gpus for use in placed)
         if count != true:
-            yield f"{count} servers are counted with {gpus} or more free GPUs, {true} have them"
+            yield f"{count} servers are counted with {gpus} free GPUs, {true} have them"
 
 
 def _domain_faults(partition: Partition, domain: Domain) -> Iterator[str]:
@@ -54,15 +55,15 @@ def _domain_faults(partition: Partition, domain: Domain) -> Iterator[str]:
         cell = cell_of(use)
         if use.indexed and (use.cell != cell or not domain.by_cell.get(cell, 0) & use.bit):
             yield f"server {use.server_id} is not in the cell of its spare memory and vcores"
-    for what, ladder, true in _heights(partition, uses):
-        height = sum(bool(rung & domain.bit) for rung in ladder)
-        if height != min(true, RUNGS_MAX):
-            yield f"it stands at {height} for {what}, and has {true}"
+    for what, tally, true in _counted(partition, uses):
+        count = count_of(tally, domain.bit)
+        if count != true:
+            yield f"{count} {what} are counted, it has {true}"
 
 
-def _heights(partition: Partition, uses: list[ServerUse]) -> Iterator[tuple[str, Ladder, int]]:
+def _counted(partition: Partition, uses: list[ServerUse]) -> Iterator[tuple[str, Tally, int]]:
     yield "free GPUs", partition.totals, sum(use.gpus_free for use in uses)
-    for gpus, ladder in enumerate(partition.ladders[1:], 1):
-        yield f"servers with {gpus} free GPUs", ladder, sum(use.gpus_free >= gpus for use in uses)
-    for size, ladder in partition.slots.items():
-        yield f"containers of {size} GPUs", ladder, sum(use.gpus_free // size for use in uses)
+    for gpus, tally in enumerate(partition.servers_with[1:], 1):
+        yield f"servers with {gpus} free GPUs", tally, sum(use.gpus_free == gpus for use in uses)
+    for size, tally in partition.slots.items():
+        yield f"containers of {size} GPUs", tally, sum(use.gpus_free // size for use in uses)

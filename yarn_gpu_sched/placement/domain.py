@@ -11,20 +11,33 @@ class Domain:
     """Servers of one domain and one partition, by what is free there.
 
     Sets of servers are integers: bit i stands for ``uses[i]``, and the servers are in the order of their ids.
-    ``by_free[f]`` are the servers with exactly f free GPUs, ``at_least[f]`` counts those with f or more, ``by_cell`` are the
-    servers of each cell of spare memory and vcores (see spare.py).
+    ``by_free[f]`` are the servers with exactly f free GPUs, ``counts[f]`` says how many they are (not kept for 0), ``by_cell`` are
+    the servers of each cell of spare memory and vcores (see spare.py). The counts, and what follows from them, lag behind while
+    ``moved`` is not 0: its bit f tells that servers came to f free GPUs or went from there.
     """
 
-    __slots__ = ("at_least", "bit", "by_cell", "by_free", "domain_id", "gpus_free", "signature", "slots", "uses")
+    __slots__ = (
+        "bit",
+        "by_cell",
+        "by_free",
+        "counts",
+        "domain_id",
+        "gpus_free",
+        "moved",
+        "signature",
+        "slots",
+        "uses",
+    )
 
     def __init__(self, domain_id: str) -> None:
         self.domain_id = domain_id
         self.bit = 0
         self.uses: list[ServerUse] = []
         self.by_free: list[int] = []
-        self.at_least: list[int] = []
+        self.counts: list[int] = []
         self.by_cell: dict[int, int] = {}
         self.gpus_free = 0
+        self.moved = 0
         self.slots: dict[int, int] = {}
         self.signature: Signature = ()
 
@@ -32,9 +45,10 @@ class Domain:
         """Begin anew as the domain of this bit: nothing is indexed."""
         self.bit = bit
         self.by_free = []
-        self.at_least = []
+        self.counts = []
         self.by_cell = {}
         self.gpus_free = 0
+        self.moved = 0
         self.slots = {}
         for use in self.uses:
             use.indexed = False

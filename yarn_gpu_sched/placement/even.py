@@ -11,15 +11,16 @@ from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain
 from yarn_gpu_sched.placement.empty import fewest_on_empty
 from yarn_gpu_sched.placement.kind import Kind
-from yarn_gpu_sched.placement.partition import Ladder, Partition
+from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement, Portion
+from yarn_gpu_sched.placement.tally import Tally, at_least, least, plus
 from yarn_gpu_sched.placement.visits import Visits
 
 
 def find_even(partition: Partition, kind: Kind, visits: Visits) -> Placement | None:
     """Find a place: the fewest servers in one domain, then the tightest domain that holds it, then anywhere."""
     visits.entries += 1
-    if sum(partition.servers_at_least[kind.gpus :: kind.gpus]) < kind.containers:
+    if partition.slots_free(kind.gpus) < kind.containers:
         return None
     fewest = fewest_on_empty(partition, (kind,))
     if fewest == 1:
@@ -33,19 +34,13 @@ def find_even(partition: Partition, kind: Kind, visits: Visits) -> Placement | N
         if portions is not None:
             return Placement(Level.FEWEST_SERVERS, portions)
     if fewest is not None:
-        portions = _within(
-            partition, rung(partition.slot_ladder(kind.gpus), kind.containers), kind, kind.containers, visits
-        )
+        domains = at_least(partition.slots_of(kind.gpus), kind.containers)
+        portions = _within(partition, domains, kind, kind.containers, visits)
         if portions is not None:
             return Placement(Level.ONE_DOMAIN, portions)
     everywhere = (1 << len(partition.domains)) - 1
     portions = _fill(partition, everywhere, kind, visits)
     return None if portions is None else Placement(Level.ANYWHERE, portions)
-
-
-def rung(ladder: Ladder, count: int) -> int:
-    """Give the domains that have at least so much."""
-    return ladder[count - 1] if count <= len(ladder) else 0
 
 
 def _one_server(partition: Partition, kind: Kind, visits: Visits) -> ServerUse | None:
@@ -72,14 +67,20 @@ def _candidates(partition: Partition, kind: Kind, servers: int) -> int:
     """
     size, count = kind.gpus, kind.containers
     steps = partition.gpus_max // size
-    domains = -1
-    for step in range(1, steps + 1):
+    domains, known = -1, 0
+    free, servers_with = partition.gpus_max, partition.servers_with
+    enough: Tally = []
+    for step in range(steps, 0, -1):
         needed = -((servers * (step - 1) - count) // (steps - step + 1))
-        if needed <= 0:
-            break
-        domains &= rung(partition.ladders[step * size], needed)
+        if needed <= known:
+            continue
+        while free >= step * size:
+            enough = plus(enough, servers_with[free])
+            free -= 1
+        domains &= at_least(enough, needed)
         if not domains:
             return 0
+        known = needed
     return domains
 
 
@@ -193,14 +194,5 @@ def members(domain: Domain, servers: int) -> Iterator[ServerUse]:
 def tightest(partition: Partition, domains: int) -> Domain:
     """Give the domain with the fewest free GPUs of a set that is not empty; of several the first."""
     if domains & (domains - 1):
-        totals = partition.totals
-        low, high = 0, len(totals)
-        while low < high:
-            middle = (low + high) // 2
-            if domains & ~totals[middle]:
-                high = middle
-            else:
-                low = middle + 1
-        if low < len(totals):
-            domains &= ~totals[low]
+        domains = least(partition.totals, domains)
     return partition.domains[(domains & -domains).bit_length() - 1]

@@ -34,7 +34,7 @@ class FreeIndex:
     def update(self, use: ServerUse) -> None:
         """Learn that the free amounts of a server changed."""
         if use.indexed:
-            self._partition_of[use.server_id].update(use)
+            self._partition_of[use.server_id].changed.append(use)
 
     def clear(self) -> None:
         """Forget all servers."""
@@ -96,4 +96,7 @@ class FreeIndex:
     def slots(self, partition_name: str, gpus_each: int) -> int:
         """Count the containers of so many GPUs that fit by GPUs alone, on all servers of a partition."""
         partition = self.partitions.get(partition_name)
-        return 0 if partition is None else sum(partition.servers_at_least[gpus_each::gpus_each])
+        if partition is None:
+            return 0
+        partition.refresh()
+        return partition.slots_free(gpus_each)

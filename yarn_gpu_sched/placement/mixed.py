@@ -9,11 +9,12 @@ from itertools import islice
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.empty import ROWS_MAX, fewest_on_empty, plain_needs_spare
-from yarn_gpu_sched.placement.even import emptiest_first, rung, tightest
+from yarn_gpu_sched.placement.even import emptiest_first, tightest
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Effort, Row, pack
 from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement, Portion
+from yarn_gpu_sched.placement.tally import at_least
 from yarn_gpu_sched.placement.visits import Visits
 
 
@@ -44,10 +45,10 @@ def _candidates(partition: Partition, kinds: tuple[Kind, ...]) -> int:
     gpus = sum(kind.containers * kind.gpus for kind in kinds)
     domains = (1 << len(partition.domains)) - 1
     if gpus:
-        domains &= rung(partition.totals, gpus)
+        domains &= at_least(partition.totals, gpus)
     for kind in kinds:
         if kind.gpus:
-            domains &= rung(partition.slot_ladder(kind.gpus), kind.containers)
+            domains &= at_least(partition.slots_of(kind.gpus), kind.containers)
     return domains
 
 

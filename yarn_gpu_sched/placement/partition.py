@@ -1,20 +1,22 @@
 """The free GPUs of one partition, indexed so that a change and a search cost the same on small and large clusters.
 
-Sets of domains are integers: bit i stands for ``domains[i]``, and the domains are in the order of their ids. A ladder is a list of
-such sets: ``ladder[n - 1]`` are the domains whose count is at least n, so a change by one flips one bit, and "which domains have
-at least n" is one look.
+Sets of domains are integers: bit i stands for ``domains[i]``, and the domains are in the order of their ids. What is counted for
+each domain is in tallies (see tally.py).
+
+A server that changes is only noted; the next look takes up all that was noted (`refresh`), so the counts of a domain follow once,
+however many of its servers a gang takes.
 """
 
 from bisect import bisect_left
+from functools import lru_cache
+from operator import mul
 
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain, Signature
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Row
 from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX
-
-RUNGS_MAX = 8_192
-"""Longest ladder: counts beyond it are told apart by looking at the domains themselves."""
+from yarn_gpu_sched.placement.tally import Tally, change, ones
 
 EMPTIED_MAX = 64
 """Empty domains, besides half of all, that are kept before the rest is numbered anew."""
@@ -22,16 +24,16 @@ EMPTIED_MAX = 64
 TOUCHED_MAX = 4_096
 """Touched servers that are told one by one: a list of this length means that any may have been."""
 
-Ladder = list[int]
-
 
 class Partition:
     """Servers of one partition, by domain and by what is free.
 
-    ``exact[f]`` are the domains that have a server with exactly f free GPUs, ``ladders[f]`` count their servers with f or more,
-    ``totals`` their free GPUs, ``slots[g]`` the containers of g GPUs that would fit by GPUs alone. ``servers_at_least[f]`` counts
-    servers of the partition. ``cells`` and ``rows`` find servers by spare memory and vcores. While ``watched``, ``touched``
-    collects the servers whose amounts changed, for whoever waits for spare memory or vcores; that one clears it.
+    ``exact[f]`` are the domains that have a server with exactly f free GPUs, ``servers_with[f]`` tallies these servers, ``totals``
+    the free GPUs, ``slots[g]`` the containers of g GPUs that would fit by GPUs alone. ``counts[f]`` is how many servers of the
+    partition have exactly f free GPUs (neither is kept for 0). ``cells`` and ``rows`` find servers by spare memory and vcores.
+    While ``watched``, ``touched`` collects the servers whose amounts changed, for whoever waits for spare memory or vcores; that
+    one clears it. ``changed`` are the servers that nobody has looked at since they changed: whoever reads anything here calls
+    `refresh` first.
     """
 
     def __init__(self, *, place_on_cpu_servers: bool) -> None:
@@ -45,6 +47,8 @@ class Partition:
         self._capacities: tuple[tuple[Row, int], ...] | None = None
         self.watched = False
         self.touched: list[ServerUse] = []
+        self.changed: list[ServerUse] = []
+        self._uncounted: list[Domain] = []
         self._reorder = False
         self._emptied = 0
         self._stale: dict[str, Domain] = {}
@@ -54,10 +58,11 @@ class Partition:
         self.gpus_max = 0
         self.gpus_free = 0
         self.exact: list[int] = [0]
-        self.servers_at_least: list[int] = [0]
-        self.ladders: list[Ladder] = [[]]
-        self.totals: Ladder = []
-        self.slots: dict[int, Ladder] = {size: [] for size in self.slot_sizes}
+        self.counts: list[int] = [0]
+        self._slots_free: dict[int, int] = {}
+        self.servers_with: list[Tally] = [[]]
+        self.totals: Tally = []
+        self.slots: dict[int, Tally] = {size: [] for size in self.slot_sizes}
         self.cells: dict[int, int] = {}
         self.rows: list[int] = []
 
@@ -82,9 +87,11 @@ class Partition:
         """Forget a server."""
         domain = use.domain
         assert isinstance(domain, Domain)
+        self._follow()
         self._forget_answers(domain)
         if use is domain.uses[-1]:
             self._leave(domain, use)
+            self._count()
             domain.uses.pop()
         else:
             self._take_out(domain)
@@ -95,9 +102,13 @@ class Partition:
             self._reorder = self._reorder or self._emptied > len(self.domains) // 2 + EMPTIED_MAX
 
     def refresh(self) -> None:
-        """Give domains and servers new numbers where one came or went in the middle. Searches call this first."""
-        if not self._stale and not self._reorder:
-            return
+        """Take up all changes since the last look; give new numbers where a domain or server came or went in the middle."""
+        if self._stale or self._reorder:
+            self._renumber()
+        if self.changed:
+            self._follow()
+
+    def _renumber(self) -> None:
         if self._reorder:
             self.signatures()
             self._reset()
@@ -163,6 +174,7 @@ class Partition:
             self._stale[domain.domain_id] = domain
             for use in domain.uses:
                 self._leave(domain, use)
+            self._count()
 
     def _enter(self, domain: Domain, use: ServerUse) -> None:
         if not use.usable or not (use.gpus or self.place_on_cpu_servers):
@@ -175,7 +187,7 @@ class Partition:
             if not domain.by_free[0]:
                 self.exact[0] |= domain.bit
             domain.by_free[0] |= use.bit
-        self.update(use)
+        self.changed.append(use)
 
     def _leave(self, domain: Domain, use: ServerUse) -> None:
         if not use.indexed:
@@ -192,96 +204,101 @@ class Partition:
     def _grow(self, domain: Domain, gpus: int) -> None:
         while len(domain.by_free) <= gpus:
             domain.by_free.append(0)
-            domain.at_least.append(0)
+            domain.counts.append(0)
         while len(self.exact) <= gpus:
             self.exact.append(0)
-            self.servers_at_least.append(0)
-            self.ladders.append([])
+            self.counts.append(0)
+            self.servers_with.append([])
         self.gpus_max = max(self.gpus_max, gpus)
 
-    # One server's amounts
+    # Amounts of servers
 
-    def update(self, use: ServerUse) -> None:
-        """Learn that the free amounts of a server changed."""
-        if not use.indexed:
-            return
+    def _follow(self) -> None:
+        """Take up the servers that changed."""
+        if self.watched:
+            self.touched += self.changed[: TOUCHED_MAX - len(self.touched)]
+        for use in self.changed:
+            if use.indexed:
+                self._place(use)
+        self.changed.clear()
+        self._count()
+
+    def _place(self, use: ServerUse) -> None:
+        """Put a server where its free amounts belong; the counts of its domain follow later."""
         domain: Domain = use.domain  # type: ignore[assignment] # an indexed server has its domain; a check costs time here
-        if use.gpus_free != use.indexed_gpus:
-            self._move(domain, use.bit, use.indexed_gpus, use.gpus_free)
-            use.indexed_gpus = use.gpus_free
-        memory_mb = use.memory_free_mb - use.gpus_free * use.share_mb
-        vcores = use.vcores_free - use.gpus_free * use.share_vcores
+        gpus_free = use.gpus_free
+        if gpus_free != use.indexed_gpus:
+            self._move(domain, use.bit, use.indexed_gpus, gpus_free)
+            use.indexed_gpus = gpus_free
+        memory_mb = use.memory_free_mb - gpus_free * use.share_mb
+        vcores = use.vcores_free - gpus_free * use.share_vcores
         cell = memory_mb.bit_length() << CELL_BITS if memory_mb > 0 else 0  # as cell_of: a call costs time here
         if vcores > 0:
             cell |= vcores.bit_length()
-        if self.watched and len(self.touched) < TOUCHED_MAX:
-            self.touched.append(use)
         if cell != use.cell:
-            if use.cell >= 0:
-                self._leave_cell(domain, use)
+            self._leave_cell(domain, use)
             self._enter_cell(domain, use, cell)
 
     def _move(self, domain: Domain, bit: int, before: int, after: int) -> None:
-        flag = domain.bit
         by_free, exact = domain.by_free, self.exact
         by_free[before] ^= bit
         if not by_free[before]:
-            exact[before] ^= flag
+            exact[before] ^= domain.bit
         if not by_free[after]:
-            exact[after] ^= flag
+            exact[after] ^= domain.bit
         by_free[after] |= bit
-        self.gpus_free += after - before
-        if after > before:
-            self._count_up(domain, flag, before, after)
-            return
-        at_least, servers, ladders = domain.at_least, self.servers_at_least, self.ladders
-        for free in range(after + 1, before + 1):
-            count = at_least[free] = at_least[free] - 1
-            servers[free] -= 1
-            if count < RUNGS_MAX:
-                ladders[free][count] ^= flag
-        old = domain.gpus_free
-        new = domain.gpus_free = old - before + after
-        totals = self.totals
-        for rung in range(new, min(RUNGS_MAX, old)):
-            totals[rung] ^= flag
-        for size, ladder in self.slots.items():
-            fewer = before // size - after // size
-            if fewer:
-                old = domain.slots[size]
-                new = domain.slots[size] = old - fewer
-                for rung in range(new, min(RUNGS_MAX, old)):
-                    ladder[rung] ^= flag
+        if not domain.moved:
+            self._uncounted.append(domain)
+        domain.moved |= 1 << before | 1 << after
 
-    def _count_up(self, domain: Domain, flag: int, before: int, after: int) -> None:
-        at_least, servers, ladders = domain.at_least, self.servers_at_least, self.ladders
-        for free in range(before + 1, after + 1):
-            count = at_least[free]
-            at_least[free] = count + 1
-            servers[free] += 1
-            _climb(ladders[free], flag, count, count + 1)
-        old = domain.gpus_free
-        domain.gpus_free = old - before + after
-        _climb(self.totals, flag, old, domain.gpus_free)
-        for size, ladder in self.slots.items():
-            more = after // size - before // size
-            if more:
-                old = domain.slots.get(size, 0)
-                domain.slots[size] = old + more
-                _climb(ladder, flag, old, old + more)
+    def _count(self) -> None:
+        """Count anew in the domains where servers moved."""
+        for domain in self._uncounted:
+            gpus_free = domain.gpus_free
+            for free in ones(domain.moved & ~1):
+                before = domain.counts[free]
+                after = domain.by_free[free].bit_count()
+                if after != before:
+                    domain.counts[free] = after
+                    self.counts[free] += after - before
+                    gpus_free += free * (after - before)
+                    change(self.servers_with[free], domain.bit, before, after)
+            domain.moved = 0
+            self.gpus_free += gpus_free - domain.gpus_free
+            change(self.totals, domain.bit, domain.gpus_free, gpus_free)
+            domain.gpus_free = gpus_free
+            for size, tally in self.slots.items():
+                self._count_slots(domain, size, tally)
+        self._uncounted.clear()
+        self._slots_free.clear()
 
-    def slot_ladder(self, size: int) -> Ladder:
-        """Give the ladder of containers of ``size`` GPUs; the first time, it is made."""
+    def slots_free(self, size: int) -> int:
+        """Count the containers of ``size`` GPUs that all servers together hold by GPUs alone."""
+        if size > self.gpus_max:
+            return 0
+        slots = self._slots_free.get(size)
+        if slots is None:
+            slots = self._slots_free[size] = slots_in(self.counts, size)
+        return slots
+
+    def _count_slots(self, domain: Domain, size: int, tally: Tally) -> None:
+        before = domain.slots.get(size, 0)
+        after = slots_in(domain.counts, size)
+        if after != before:
+            domain.slots[size] = after
+            change(tally, domain.bit, before, after)
+
+    def slots_of(self, size: int) -> Tally:
+        """Give how many containers of ``size`` GPUs the domains hold by GPUs alone; the first time, it is counted."""
         if size == 1:
             return self.totals
-        ladder = self.slots.get(size)
-        if ladder is None:
-            ladder = self.slots[size] = []
+        tally = self.slots.get(size)
+        if tally is None:
+            tally = self.slots[size] = []
             self.slot_sizes.append(size)
             for domain in self.domains:
-                domain.slots[size] = sum(domain.at_least[size::size])
-                _climb(ladder, domain.bit, 0, domain.slots[size])
-        return ladder
+                self._count_slots(domain, size, tally)
+        return tally
 
     # Spare memory and vcores
 
@@ -301,6 +318,8 @@ class Partition:
 
     def _leave_cell(self, domain: Domain, use: ServerUse) -> None:
         cell = use.cell
+        if cell < 0:
+            return  # it was not yet in any
         domain.by_cell[cell] ^= use.bit
         if domain.by_cell[cell]:
             return
@@ -309,9 +328,11 @@ class Partition:
             self.rows[cell >> CELL_BITS] ^= 1 << (cell & MAGNITUDE_MAX)
 
 
-def _climb(ladder: Ladder, flag: int, old: int, new: int) -> None:
-    top = min(new, RUNGS_MAX)
-    while len(ladder) < top:
-        ladder.append(0)
-    for rung in range(old, top):
-        ladder[rung] ^= flag
+def slots_in(counts: list[int], size: int) -> int:
+    """Count the containers of ``size`` GPUs that fit, by GPUs alone, where ``counts[f]`` servers have f free."""
+    return sum(map(mul, counts, _slots_of_servers(size, len(counts))))
+
+
+@lru_cache(maxsize=1_024)
+def _slots_of_servers(size: int, levels: int) -> tuple[int, ...]:
+    return tuple(free // size for free in range(levels))
