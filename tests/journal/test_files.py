@@ -88,7 +88,7 @@ def test_an_entry_beyond_the_bound_is_not_read(
 @pytest.mark.parametrize("content", [b"", MAGIC[:-1], b"ygs-events-2\n" + entry(b"one")])
 def test_a_file_that_does_not_begin_as_a_record_is_refused(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path / file_name(1), content)
-    with pytest.raises(RecordError, match="events-000000000001.log does not begin"):
+    with pytest.raises(RecordError, match=r"events-000000000001\.log does not begin"):
         replay(path.parent)
 
 
@@ -194,7 +194,7 @@ def test_a_record_without_a_whole_snapshot_is_none(tmp_path: Path, entries_left:
     ((_, path),) = files_of(tmp_path)
     kept = [entry(one) for one in entries(path)[:entries_left]]
     written(path, MAGIC, *kept, entry(b"torn")[:-1])
-    with pytest.raises(RecordError, match="events-000000000001.log ends before its snapshot is whole"):
+    with pytest.raises(RecordError, match=r"events-000000000001\.log ends before its snapshot is whole"):
         replay(tmp_path)
 
 
