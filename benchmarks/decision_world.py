@@ -77,6 +77,7 @@ class DecisionWorld:
         self.jobs = 0
         self.containers = 0
         self.visits = 0
+        self._events = 0
         self.running: list[tuple[str, tuple[str, ...]]] = []
         apply = self.engine.apply
         apply(ResourceManagerRegistered(now_s=0.0, cluster_id="bench", epoch=1))
@@ -174,6 +175,11 @@ class DecisionWorld:
     def withdraw(self, job_id: str) -> None:
         """End a job that waits."""
         self.engine.apply(JobEnded(now_s=0.0, job_id=job_id, end=JobEnd.KILLED))
+
+    def events_applied(self) -> int:
+        """Count the events since this was asked last."""
+        before, self._events = self._events, self.engine.counters.events
+        return self._events - before
 
     @property
     def fill(self) -> float:

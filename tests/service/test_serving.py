@@ -1,6 +1,5 @@
 """The service as a process: it starts, says where it listens, stops gracefully, refuses with one sentence."""
 
-import gc
 import json
 import os
 import signal
@@ -17,7 +16,6 @@ import pytest
 
 from yarn_gpu_sched.journal import replay
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc, link_pb2, link_pb2_grpc
-from yarn_gpu_sched.service.serving import freeze_garbage
 
 PROGRAM = """
 import sys
@@ -163,12 +161,3 @@ def test_prometheus_can_read(start: Start) -> None:
     with urllib.request.urlopen(url, timeout=BOUND_S) as answer:
         text = answer.read().decode()
     assert "ygs_link_up 0.0" in text
-
-
-def test_what_a_snapshot_left_is_collected_no_more() -> None:
-    before = gc.get_freeze_count()
-    try:
-        freeze_garbage()
-        assert gc.get_freeze_count() > before
-    finally:
-        gc.unfreeze()

@@ -22,6 +22,7 @@ from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.protocol.convert import BadField, batch_events
 from yarn_gpu_sched.protocol.v1 import link_pb2
 from yarn_gpu_sched.service.clock import Clock, Timer
+from yarn_gpu_sched.service.garbage import Garbage
 from yarn_gpu_sched.service.outlets import Outlets
 from yarn_gpu_sched.service.refusal import Refusal
 from yarn_gpu_sched.service.session import Session
@@ -49,7 +50,7 @@ class Driver:
         self.engine = engine
         self.session: Session | None = None
         self._introduced: Session | None = None  # of whom the engine was told last
-        self.after_snapshot: Callable[[], None] = lambda: None
+        self.garbage: Garbage | None = None
         self._clock = clock
         self._outlets = outlets
         self._audit_every_events = audit_every_events
@@ -143,12 +144,15 @@ class Driver:
             self._wake.clear()
             while self._queue:
                 await self._do(self._queue.popleft())
+                if self._queue and self.garbage is not None:
+                    self.garbage.between_work()
             self._plan_pass()
-            if self._queue:
-                # A pass that is due at once comes after what the event loop has waiting.
-                await asyncio.sleep(0)
-            else:
+            if not self._queue:
                 self._idle.set()
+            # What was decided is sent first; a pass that is due at once comes after what the event loop has waiting.
+            await asyncio.sleep(0)
+            if not self._queue and self.garbage is not None:
+                self.garbage.when_idle()
 
     async def settle(self) -> None:
         """Wait until nothing waits to be applied."""
@@ -181,8 +185,10 @@ class Driver:
                 await asyncio.sleep(0)
                 if work.session not in (None, self.session):
                     return
-        if made and isinstance(made[-1], events.SnapshotEnded):
-            self.after_snapshot()
+        if self.garbage is not None:
+            self.garbage.applied(len(made))
+            if made and isinstance(made[-1], events.SnapshotEnded):
+                self.garbage.freeze()
         self._audit_after(len(made))
         if work.batch and (work.session is None or work.session.snapshot_ended):
             self._decide()

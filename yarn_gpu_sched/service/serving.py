@@ -1,13 +1,13 @@
 """Runs the service until it is told to stop."""
 
 import asyncio
-import gc
 import signal
 import sys
 
 import structlog
 
 from yarn_gpu_sched.service.binding_files import UnfitDirectory
+from yarn_gpu_sched.service.garbage import Garbage
 from yarn_gpu_sched.service.log import configure_logging
 from yarn_gpu_sched.service.server import CannotStart, Service
 from yarn_gpu_sched.service.settings import Settings
@@ -33,23 +33,14 @@ def run(settings: Settings) -> int:
         return EXIT_CANNOT_START
 
 
-def freeze_garbage() -> None:
-    """Collect garbage now, and look no more at what is left: a snapshot's state lives long.
-
-    At 4,096 servers and 10,000 containers a full collection takes 25 ms, and after this less than 0.1 ms.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-
-
 async def _serve(settings: Settings) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     service = Service(settings)
-    service.driver.after_snapshot = freeze_garbage
+    garbage = service.driver.garbage = Garbage()
+    garbage.begin()
     failed = loop.create_task(asyncio.sleep(0))
     try:
         await service.start()
@@ -64,3 +55,4 @@ async def _serve(settings: Settings) -> int:
     finally:
         failed.cancel()
         await service.stop()
+        garbage.end()
