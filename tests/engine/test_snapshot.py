@@ -1,0 +1,158 @@
+"""An engine that is written down and read again is the same one: in its state, in what it says, and in all that it does later."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.engine.world import AM, World, ask, server, worker
+from yarn_gpu_sched.engine import Engine, EngineSettings
+from yarn_gpu_sched.engine.events import (
+    Pass,
+    ResourceManagerLost,
+    ResourceManagerRegistered,
+    SnapshotEnded,
+    VirtualClusterChanged,
+)
+from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.server import ServerState
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+
+SETTINGS = EngineSettings(ended_jobs_max=2, am_share=0.2, decisions_per_pass_max=2)
+
+
+def eventful() -> World:
+    """Live through everything that an engine remembers."""
+    world = World(SETTINGS).up(server("s1"), server("s2", rack="/r2"), settle_left_s=20.0)
+    world.change(server("p1", 8, partition="p"))
+    world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster("root.a", 4, 8)))
+    world.submit("gang", "gang:2x3")
+    world.ask("gang", ask(1, AM, 0, am=True), ask(2, worker(3)))
+    world.commit(*world.decide())
+    gang = world.decide()
+    world.submit("single")
+    world.ask("single", ask(2, worker(1), 1), ask(1, worker(0), 2))
+    world.commit(*gang)
+    under_way = world.decide()
+    world.now_s = 1.0
+    world.submit("refused")
+    world.ask("refused", ask(1, worker(4), partition="p"))
+    for decision in world.decide():
+        world.refuse(decision, OutcomeCode.QUEUE_LIMIT)
+    world.submit("too large", "gang:9x9")
+    world.submit("waits", "gang:3x4", vc="root.b")
+    world.ask("waits", ask(3, worker(4)))
+    world.submit("half", "gang:3")
+    world.ask("half", ask(1, worker(1)))
+    world.seen("k-half", "half", "s2", worker(0))
+    world.seen("ghost", "nobody told of", "s1", worker(0))
+    world.decide()
+    for number in range(3):
+        world.submit(f"ended{number}")
+        world.end(f"ended{number}")
+    world.change(server("s3", 4, memory_mb=9_000))
+    world.submit("no tag", "gang:zero")
+    world.remove(under_way[0].assignments[0].server_id)
+    world.change(server("s2", rack="/r2", state=ServerState.DRAINING))
+    world.commit(*under_way)
+    world.now_s = 25.0
+    world.decide()
+    world.apply(ResourceManagerLost(now_s=world.now_s))
+    world.apply(ResourceManagerRegistered(now_s=26.0, cluster_id="c", epoch=2, start_time_ms=7, settle_left_s=9.0))
+    world.change(server("s2", rack="/r2"))
+    world.submit("gang", "gang:2x3", submit_time_s=1.0, recovered=True)
+    world.seen("k1", "gang", "s2", worker(3))
+    world.submit("waits", "gang:3x4", vc="root.b", submit_time_s=5.0)
+    world.apply(SnapshotEnded(now_s=27.0))
+    world.ask("waits", ask(3, worker(4)))
+    world.now_s = 40.0
+    world.decide()
+    world.change(server("s4", 8))
+    world.change(server("s5", 8))
+    world.run()
+    return world
+
+
+def test_at_every_step_what_was_read_again_goes_on_alike() -> None:
+    events = eventful().events
+    for count in range(len(events)):
+        live = Engine(SETTINGS)
+        for event in events[:count]:
+            live.apply(event)
+        again = Engine.restore(live.snapshot())
+        assert again.digest() == live.digest(), f"after event {count}: {events[count - 1]}"
+        assert again.audit() == []
+        assert again.settings == SETTINGS
+        for event in events[count:]:
+            assert again.apply(event) == live.apply(event), f"{event}, read again after {count} events"
+        assert again.digest() == live.digest()
+
+
+def told(engine: Engine) -> list[object]:
+    jobs, _ = engine.jobs(limit=100)
+    return [
+        engine.cluster(),
+        engine.servers(limit=100),
+        engine.virtual_clusters(limit=100),
+        [engine.job(view.job.job_id) for view in jobs],
+        [engine.waiting(view.job.job_id) for view in jobs],
+    ]
+
+
+def test_what_was_read_again_tells_the_same() -> None:
+    """After a pass: until then the live one says of who waits what the last pass had found."""
+    live = Engine(SETTINGS)
+    passes = 0
+    for event in eventful().events:
+        live.apply(event)
+        if isinstance(event, Pass) and not live.apply(event):
+            again = Engine.restore(live.snapshot())
+            assert again.apply(event) == []
+            assert told(again) == told(live), event
+            assert again.next_wake_s() == live.next_wake_s()
+            passes += 1
+    assert passes > 4
+
+
+def test_everything_that_is_remembered_was_there_to_be_written() -> None:
+    """What the two tests above compare is not empty: each list of the image has held something."""
+    filled: set[str] = set()
+    live = Engine(SETTINGS)
+    for event in eventful().events:
+        live.apply(event)
+        image = msgspec.msgpack.decode(live.snapshot())
+        filled |= {name for name, value in {**image, **image["session"]}.items() if value}
+        filled |= {f"job.{name}" for job in image["jobs"] for name, value in job.items() if value}
+        filled |= {f"decision.{name}" for one in image["decisions"] for name, value in one.items() if value}
+    known = {*image, *image["session"]}
+    known |= {f"job.{name}" for name in image["jobs"][0]}
+    known |= {f"decision.{name}" for name in decision_fields()}
+    assert known - filled == set()
+
+
+def decision_fields() -> list[str]:
+    world = World().up(server("s1"))
+    world.submit("j")
+    world.ask("j", ask(1, worker(1)))
+    world.decide()
+    return list(msgspec.msgpack.decode(world.engine.snapshot())["decisions"][0])
+
+
+def test_states_that_differ_have_other_digests() -> None:
+    world = World().up(server("s1"))
+    digests = [world.engine.digest()]
+    for number in range(3):
+        world.submit(f"j{number}")
+        world.ask(f"j{number}", ask(1, worker(1)))
+        world.decide()
+        digests.append(world.engine.digest())
+    assert len(set(digests)) == 4
+    world.apply(Pass(now_s=world.now_s))
+    assert world.engine.digest() == digests[-1], "a pass that decides nothing changes nothing"
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_snapshot_of_another_version_is_refused(version: int) -> None:
+    image = msgspec.msgpack.decode(Engine().snapshot())
+    with pytest.raises(ValueError, match=f"has version {version}; this program reads version 1"):
+        Engine.restore(msgspec.msgpack.encode({**image, "version": version}))
