@@ -13,7 +13,6 @@ from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
-from yarn_gpu_sched.model.job_record import ask_key
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part, mask_of
 from yarn_gpu_sched.placement import Placement
@@ -28,10 +27,11 @@ def on_pass(core: Core, _event: Pass) -> None:
     if not core.session.deciding:
         return
     core.counters.passes += 1
-    _wake(core)
-    if core.session.settle(core.now_s):
+    if core.resting or core.changed_partitions:
+        _wake(core)
+    if core.session.settle(core.now_s) and core.to_check:
         check_all(core)
-    decided = _refuse_all(core)
+    decided = _refuse_all(core) if core.to_refuse else 0
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
@@ -64,8 +64,6 @@ def _wake(core: Core) -> None:
 
 def _refuse_all(core: Core) -> int:
     decided = 0
-    if not core.to_refuse:
-        return 0
     to_refuse, core.to_refuse = core.to_refuse, {}
     for job_id in to_refuse:
         record = core.state.jobs[job_id]
@@ -201,7 +199,7 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
         parts=parts if len(demand.kinds) == 1 else _merged(parts),
         gang=want.gang,
         application_master=demand.application_master,
-        members=tuple([(ask_key(ask), count) for ask, count in want.members]),
+        members=want.asked,
         shape=demand,
         total=want.total,
     )

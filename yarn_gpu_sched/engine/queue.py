@@ -162,7 +162,7 @@ class Queue:
         if for_masters:
             self._for_masters[line.number] = line
         elif any(not kind.gpus for kind in demand.kinds):
-            self._index.partition(demand.partition).watched = True
+            self._index.watch(demand.partition)
             self._for_spare.setdefault(demand.partition, {})[line.number] = line
         elif len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
             waiting = self._for_slots.setdefault(demand.partition, {}).setdefault(kind.gpus, [])

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from yarn_gpu_sched.model.ask import Ask
-from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.placement.kind import Kind
 
@@ -39,16 +39,18 @@ class Demand(NamedTuple):
 class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
-    ``containers`` and ``total`` are counted once, not whenever a place is found. ``line`` is the queue's.
+    ``asked``, ``containers`` and ``total`` are what a decision says of it: made once, not whenever a place is found.
+    ``line`` is the queue's.
     """
 
-    __slots__ = ("containers", "demand", "gang", "line", "members", "record", "total")
+    __slots__ = ("asked", "containers", "demand", "gang", "line", "members", "record", "total")
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
         self.demand = demand
         self.members = members
         self.gang = gang
+        self.asked = tuple([(ask_key(ask), count) for ask, count in members])
         self.containers = demand.containers
         self.total = demand.total
         self.line: object = None

@@ -93,6 +93,12 @@ class FreeIndex:
             for use in uses
         )
 
+    def watch(self, partition_name: str) -> None:
+        """Collect from now on which servers of a partition change."""
+        partition = self.partition(partition_name)
+        partition.refresh()  # what changed before is not what somebody waits for from now on
+        partition.watched = True
+
     def slots(self, partition_name: str, gpus_each: int) -> int:
         """Count the containers of so many GPUs that fit by GPUs alone, on all servers of a partition."""
         partition = self.partitions.get(partition_name)
