@@ -83,7 +83,7 @@ class Queue:
         self._offer(line)
 
     def _leave(self, record: JobRecord, want: JobWant) -> None:
-        line = _line(want)
+        line: Line = want.line
         del line.jobs[record.job.job_id]
         if line.jobs:
             self._offer(line)
@@ -125,7 +125,8 @@ class Queue:
 
     def is_blocked(self, want: JobWant) -> bool:
         """Tell whether a want's line waits for something."""
-        return _line(want).blocked
+        line: Line = want.line
+        return line.blocked
 
     def clear(self) -> None:
         """Forget all lines; no job stands in any."""
@@ -155,7 +156,7 @@ class Queue:
 
     def block(self, want: JobWant, *, for_masters: bool) -> None:
         """Let a want's line wait until something that it lacks is freed."""
-        line = _line(want)
+        line: Line = want.line
         line.blocked = True
         demand = line.demand
         kind = demand.kinds[0]
@@ -233,9 +234,3 @@ class Queue:
     def _wake(self, line: Line) -> None:
         line.blocked = False
         self._offer(line)
-
-
-def _line(want: JobWant) -> Line:
-    line = want.line
-    assert isinstance(line, Line)
-    return line

@@ -1,6 +1,6 @@
 """What a job must have at once: its application master, its gang, or its next single container."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
@@ -39,46 +39,41 @@ class Demand(NamedTuple):
 class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
-    ``asked``, ``containers`` and ``total`` are what a decision says of it: made once, not whenever a place is found.
-    ``line`` is the queue's.
+    All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
+    belongs to the queue.
     """
 
-    __slots__ = ("asked", "containers", "demand", "gang", "line", "members", "record", "total")
+    __slots__ = (
+        "application_master",
+        "asked",
+        "containers",
+        "demand",
+        "gang",
+        "job_id",
+        "kinds",
+        "line",
+        "members",
+        "partition",
+        "record",
+        "total",
+    )
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
+        self.job_id = record.job.job_id
         self.demand = demand
-        self.members = members
-        self.gang = gang
-        self.asked = tuple([(ask_key(ask), count) for ask, count in members])
+        self.partition, self.kinds, self.application_master = demand
         self.containers = demand.containers
         self.total = demand.total
-        self.line: object = None
-
-    @property
-    def job_id(self) -> str:
-        """The job."""
-        return self.record.job.job_id
+        self.members = members
+        self.asked = tuple([(ask_key(ask), count) for ask, count in members])
+        self.gang = gang
+        self.line: Any = None
 
     @property
     def vc(self) -> str:
         """Its virtual cluster."""
         return self.record.job.vc
-
-    @property
-    def partition(self) -> str:
-        """The partition that it asks for."""
-        return self.demand.partition
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The containers, by kind."""
-        return self.demand.kinds
-
-    @property
-    def application_master(self) -> bool:
-        """Whether it is the container of the application's master."""
-        return self.demand.application_master
 
 
 def want_of(record: JobRecord) -> JobWant | None:
