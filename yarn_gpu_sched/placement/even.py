@@ -53,8 +53,11 @@ def _one_server(partition: Partition, kind: Kind, visits: Visits) -> ServerUse |
             visits.entries += 1
             domain = tightest(partition, domains)
             domains ^= domain.bit
-            for use in members(domain, domain.by_free[free]):
+            servers = domain.by_free[free]
+            while servers:
                 visits.entries += 1
+                use = domain.first(servers)
+                servers &= servers - 1
                 if use.memory_free_mb >= memory_mb and use.vcores_free >= vcores:
                     return use
     return None
