@@ -152,6 +152,15 @@ def test_containers_that_were_there_before_show_whether_the_gang_was_placed(
     assert view(world).state is state
 
 
+def test_containers_that_came_before_their_attempt_are_counted_with_it() -> None:
+    world = world_of()
+    world.submit("j", "gang:2x1")
+    world.seen("k", "j", "s1", worker(1), attempt=2)
+    assert view(world).state is JobState.PENDING
+    tell(world, "j", "gang:2x1", attempt=2)
+    assert view(world).state is JobState.RUNNING
+
+
 def test_any_worker_of_a_recovered_job_shows_that_its_gang_was_placed_a_master_does_not() -> None:
     world = World().up(server("s1"), server("cpu", 0))
     world.submit("j", "gang:2", recovered=True)
@@ -266,6 +275,16 @@ def test_an_ended_job_that_is_not_kept_leaves_nothing_behind() -> None:
     assert (before.to_check, before.to_refuse, before.ended, before.order) == ({}, {}, {}, [])
     assert (world.engine.jobs(), world.engine.virtual_clusters()) == (([], 0), ([], 0))
     assert before.queue.listed() == []
+
+
+def test_an_ended_job_that_is_not_kept_goes_with_the_server_that_it_held_something_on() -> None:
+    world = World(EngineSettings(ended_jobs_max=0)).up(server("s1"))
+    world.submit("j")
+    world.seen("k", "j", "s1", worker(1))
+    world.end("j", release=False)
+    assert listed(world) == ["j"]
+    world.remove("s1")
+    assert listed(world) == []
 
 
 def test_a_job_that_asks_anew_after_capacity_settled_is_checked_anew() -> None:

@@ -97,6 +97,17 @@ def test_capacity_settles_once_all_servers_of_before_are_back_unless_the_cluster
     assert (session.settled, session.missing) == (True, {})
 
 
+def test_servers_that_never_come_back_are_not_missed_any_more_once_their_time_is_over() -> None:
+    world = World().up(server("s1"), server("s2"))
+    register(world)
+    world.change(server("s1"))
+    world.apply(SnapshotEnded(now_s=0.0))
+    world.now_s = 60.0
+    world.decide()
+    session = world.engine._core.session
+    assert (session.settled, session.missing) == (True, {})
+
+
 def test_what_was_seen_of_the_same_cluster_counts_as_before_and_only_once() -> None:
     world = World().up(server("s1"), server("s2"))
     register(world, epoch=2, left_s=0.0)
@@ -191,6 +202,31 @@ def test_jobs_that_a_snapshot_left_out_end_in_their_order_and_keep_what_was_know
     assert views[1].used == worker(1)
     assert [use.used for use in world.engine.virtual_clusters()[0]] == [worker(1)]
     assert (world.engine._core.session.previous, world.engine.cluster().jobs_pending) == ({}, 0)
+
+
+@pytest.mark.parametrize(("attempt", "expected"), [(1, JobState.RUNNING), (2, JobState.PENDING)])
+def test_a_job_that_comes_after_the_snapshot_has_its_gang_if_the_attempt_is_the_same(
+    attempt: int, expected: JobState
+) -> None:
+    world = placed_gang()
+    register(world)
+    world.change(server("s1"))
+    world.apply(SnapshotEnded(now_s=0.0))
+    assert state(world, "j") is JobState.ENDED
+    world.submit("j", "gang:2x1", submit_time_s=1.0, attempt=attempt)
+    assert state(world, "j") is expected
+
+
+def test_a_job_that_was_to_be_refused_and_comes_after_the_snapshot_is_refused_then() -> None:
+    world = World().up(server("s1"))
+    world.submit("bad", "gang:zero")
+    register(world)
+    world.apply(SnapshotEnded(now_s=0.0))
+    world.decide()
+    assert world.refusals == []
+    world.submit("bad", "gang:zero", submit_time_s=1.0)
+    world.decide()
+    assert [one.job_id for one in world.refusals] == ["bad"]
 
 
 def test_a_job_of_before_whose_end_is_told_during_the_snapshot_ends_so() -> None:
