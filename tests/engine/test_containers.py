@@ -81,10 +81,10 @@ def test_what_a_container_has_may_change_and_is_counted_once(
     world = world_of()
     world.submit("other")
     first: dict[str, object] = {"job_id": "j", "server_id": "s1", "resource": worker(2), "gpu_indices": (0, 1)}
-    world.seen("k", **first)  # type: ignore[arg-type] # by name
+    world.seen("k", **first)  # type: ignore[arg-type] # arguments by name
     before = len(world.commands)
     changed = first | fields
-    world.seen("k", **changed)  # type: ignore[arg-type] # by name
+    world.seen("k", **changed)  # type: ignore[arg-type] # arguments by name
     assert said(world, before) == expected
     (now,) = world.engine._core.state.containers.values()
     assert {name: getattr(now, name) for name in changed} == changed

@@ -9,8 +9,10 @@ from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import JobTouched
 from yarn_gpu_sched.engine.events import JobChanged, JobEnded
 from yarn_gpu_sched.engine.views import JobView
+from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.reason import ReasonCode
+from yarn_gpu_sched.model.resource import Resource
 
 
 def world_of(*servers: str) -> World:
@@ -141,12 +143,12 @@ def test_a_tag_that_became_unreadable_refuses_the_job_and_is_none() -> None:
     ],
 )
 def test_containers_that_were_there_before_show_whether_the_gang_was_placed(
-    tags: tuple[str, ...], containers: list[object], state: JobState
+    tags: tuple[str, ...], containers: list[Resource], state: JobState
 ) -> None:
     world = World().up(server("s1"), server("cpu", 0))
     for number, resource in enumerate(containers):
         where = "s1" if resource == worker(1) else "cpu"
-        world.seen(f"k{number}", "j", where, resource)  # type: ignore[arg-type] # resources
+        world.seen(f"k{number}", "j", where, resource)
     world.submit("j", *tags)
     world.ask("j", ask(1, worker(1)))
     assert view(world).state is state
@@ -206,10 +208,10 @@ def test_a_job_that_moves_while_it_waits_is_counted_where_it_is() -> None:
         ((ask(1, worker(2), 1), ask(1, worker(3), 2), ask(1, worker(4), 3)), "an ask has 3"),
     ],
 )
-def test_asks_that_contradict_the_tag_are_refused(asks: tuple[object, ...], refused: str) -> None:
+def test_asks_that_contradict_the_tag_are_refused(asks: tuple[Ask, ...], refused: str) -> None:
     world = World().up(server("s1"), server("s2", partition="p"))
     world.submit("j", "gang:2x2")
-    world.ask("j", *asks)  # type: ignore[arg-type] # asks
+    world.ask("j", *asks)
     world.decide()
     assert [refused in one.diagnostics for one in world.refusals] == ([True] if refused else [])
 

@@ -14,7 +14,7 @@ from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.placement import Placement, Portion
-from yarn_gpu_sched.policy import Intent, Place, View, Wait
+from yarn_gpu_sched.policy import Intent, Place, View, Wait, Want
 
 
 def waiting(world: World, *jobs: str, gpus: int = 1) -> None:
@@ -153,14 +153,14 @@ class Forgetful:
     name = "forgetful"
 
     def __init__(self) -> None:
-        self.kept: list[object] = []
+        self.kept: list[Want] = []
 
     def decide(self, view: View) -> Iterator[Intent]:
         want = view.next_ready()
         if want is not None:
             self.kept.append(want)
         for old in self.kept:
-            yield Wait(old)  # type: ignore[arg-type] # wants
+            yield Wait(old)
 
 
 def test_a_want_of_a_job_that_wants_something_else_now_is_rejected() -> None:

@@ -60,7 +60,7 @@ def placed_gang() -> World:
 )
 def test_only_the_same_resource_manager_remembers_that_a_gang_was_placed(again: dict[str, object], kept: bool) -> None:  # noqa: FBT001 # a column of the table
     world = placed_gang()
-    register(world, **again)  # type: ignore[arg-type] # by name
+    register(world, **again)  # type: ignore[arg-type] # arguments by name
     world.change(server("s1"))
     world.submit("j", "gang:2x1", submit_time_s=1.0)
     assert (state(world, "j") is JobState.RUNNING) is kept
