@@ -7,6 +7,7 @@ import pytest
 
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import Engine, EngineSettings
+from yarn_gpu_sched.engine.commands import PlaceGang
 from yarn_gpu_sched.engine.events import (
     Pass,
     ResourceManagerLost,
@@ -21,8 +22,8 @@ from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 SETTINGS = EngineSettings(ended_jobs_max=2, am_share=0.2, decisions_per_pass_max=2)
 
 
-def eventful() -> World:
-    """Live through everything that an engine remembers."""
+def decided_and_refused() -> tuple[World, list[PlaceGang]]:
+    """Let a gang run, a decision be under way, another be refused."""
     world = World(SETTINGS).up(server("s1"), server("s2", rack="/r2"), settle_left_s=20.0)
     world.change(server("p1", 8, partition="p"))
     world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster("root.a", 4, 8)))
@@ -39,6 +40,12 @@ def eventful() -> World:
     world.ask("refused", ask(1, worker(4), partition="p"))
     for decision in world.decide():
         world.refuse(decision, OutcomeCode.QUEUE_LIMIT)
+    return world, under_way
+
+
+def eventful() -> World:
+    """Live through everything that an engine remembers."""
+    world, under_way = decided_and_refused()
     world.submit("too large", "gang:9x9")
     world.submit("waits", "gang:3x4", vc="root.b")
     world.ask("waits", ask(3, worker(4)))
