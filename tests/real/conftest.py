@@ -154,6 +154,10 @@ def scripted_joint(
             "root.small.maximum-capacity": "10",
             "root.small.user-limit-factor": "-1",
         }
+        labels = {
+            "yarn.node-labels.enabled": "true",
+            "yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels",
+        }
         spec = ClusterSpec(
             servers=((1, 4),),
             racks=1,
@@ -161,7 +165,7 @@ def scripted_joint(
             service_address=service.address,
             scheduler_class=TEST_SCHEDULER,
             extra_classpath=(_metrics_at_once(folder), classes, _shim(folder)),
-            settings=_QUICK | {f"yarn.scheduler.capacity.{key}": value for key, value in queues.items()},
+            settings=_QUICK | labels | {f"yarn.scheduler.capacity.{key}": value for key, value in queues.items()},
             jvm_flags={"rm": (f"-Dtest.commits={folder / 'commits'}",)},
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:

@@ -200,9 +200,12 @@ class ScriptedJoint(Joint):
             for name in names:
                 self.apps.ask("ghost_gone", server=name)
 
-    def fail_commit(self, how: str, number: int) -> None:
-        """Let a commit of a container with GPUs fail: how is "refuse" or "throw", number counts from 1."""
-        (self.folder / "commits.new").write_text(f"{how} {number}\n")
+    def fail_commit(self, how: str, number: int, take_back: str = "") -> None:
+        """Let a commit of a container with GPUs fail, and the taking back of the gang; number counts from 1.
+
+        how and take_back: see FailingCommits.java.
+        """
+        (self.folder / "commits.new").write_text(f"{how} {number} {take_back}\n")
         (self.folder / "commits.new").rename(self.folder / "commits")
 
 

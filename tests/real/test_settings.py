@@ -19,6 +19,7 @@ BAD = [
     ("yarn.resourcemanager.scheduler.monitor.enable", "true"),
     ("yarn.scheduler.capacity.lazy-preemption-enabled", "true"),
     ("yarn.scheduler.capacity.schedule-asynchronously.enable", "true"),
+    ("yarn.scheduler.capacity.multi-node-placement-enabled", "true"),
     ("ygs.service-address", "192.0.2.1:7433"),
 ]
 ENDS_S_MAX = 60

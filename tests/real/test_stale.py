@@ -228,6 +228,17 @@ def test_a_server_that_the_application_blacklisted(stage: Stage) -> None:
     stage.refused(Code.OUTCOME_CODE_BLACKLISTED, stage.gang())
 
 
+def test_a_server_that_got_another_label_than_was_asked_for(stage: Stage) -> None:
+    moved = stage.servers[1]
+    for command in (["-addToClusterNodeLabels", "fast"], ["-replaceLabelsOnNode", f"{moved}=fast"]):
+        done = stage.joint.cluster.yarn("rmadmin", *command)
+        assert done.returncode == 0, done.stderr
+    stage.joint.until(
+        lambda: stage.session.servers[moved].partition, lambda label: label == "fast", "the shim tells the new label"
+    )
+    assert "fast" in stage.refused(Code.OUTCOME_CODE_LABEL, stage.gang()).detail
+
+
 def test_a_queue_that_is_full(stage: Stage) -> None:
     app = stage.asking(queue="small")
     stage.refused(Code.OUTCOME_CODE_QUEUE_LIMIT, stage.gang(), job_id=app.app_id)

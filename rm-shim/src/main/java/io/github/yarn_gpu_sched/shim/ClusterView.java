@@ -9,19 +9,15 @@ import java.util.function.BiConsumer;
 public interface ClusterView<S, J> {
   /** Who this is: epoch, start time, agent. */
   Register.Builder register();
-
   Collection<S> servers();
 
   /** Jobs that have not ended. */
   Collection<J> jobs();
-
   Map<String, VirtualCluster> virtualClusters();
-
   Server server(S server);
 
   /** Containers that the server has not lost yet, by their ids; those of the known ones that are still true are given back. */
   Map<String, Container> containers(S server, Map<String, Container> known);
-
   J jobOf(Container container);
 
   /** Also of a job that ended, as long as something is known of it. */

@@ -5,6 +5,7 @@ import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.metrics2.*;
 import org.apache.hadoop.metrics2.lib.*;
+import org.apache.hadoop.util.StringUtils;
 
 /** What the shim counts: source "YarnGpuSched" of Hadoop's metrics, and so at the resource manager's /jmx. */
 public final class Counters implements MetricsSource {
@@ -18,7 +19,7 @@ public final class Counters implements MetricsSource {
   private static final int PERCENTILES_OVER_S = 60;
   private final MetricsRegistry registry = new MetricsRegistry(NAME).setContext("yarn");
   private final Map<String, MutableCounterLong> counters = new ConcurrentHashMap<>();
-  private final MutableGaugeInt connected = registry.newGauge("Connected", "1 while a session's snapshot is complete", 0);
+  private final MutableGaugeInt connected = registry.newGauge("Connected", "1 while the service has greeted and has the whole snapshot", 0);
   private final MutableGaugeLong longestUs = registry.newGauge("LockHeldUsMax", "Longest hold of the scheduler's lock", 0L);
   private final MutableQuantiles lockHeld = registry.newQuantiles("LockHeldUs", "Lock holds", "ops", "us", PERCENTILES_OVER_S);
   private final MutableQuantiles latency = registry.newQuantiles("AskToOutcomeUs", "Last ask to outcome", "ops", "us", PERCENTILES_OVER_S);
@@ -29,11 +30,8 @@ public final class Counters implements MetricsSource {
   }
 
   public void add(Of what, long number) { counter(what.name()).incr(number); }
-
   void outcome(OutcomeCode code) { counter(named(code)).incr(); }
-
   void connected(boolean now) { connected.set(now ? 1 : 0); }
-
   void latency(long ns) { latency.add(ns / 1000); }
 
   /** Called by one thread only. */
@@ -54,14 +52,8 @@ public final class Counters implements MetricsSource {
   @Override public void getMetrics(MetricsCollector collector, boolean all) { registry.snapshot(collector.addRecord(NAME), all); }
 
   private MutableCounterLong counter(String words) {
-    return counters.computeIfAbsent(words, name -> registry.newCounter(camel(name), camel(name), 0L));
+    return counters.computeIfAbsent(words, name -> registry.newCounter(StringUtils.camelize(name), name, 0L));
   }
 
   private static String named(OutcomeCode code) { return code.name().replace("OUTCOME_CODE", "DECISIONS"); }
-
-  private static String camel(String words) {
-    StringBuilder name = new StringBuilder();
-    for (String word : words.split("_")) name.append(word.charAt(0)).append(word.substring(1).toLowerCase(java.util.Locale.ROOT));
-    return name.toString();
-  }
 }

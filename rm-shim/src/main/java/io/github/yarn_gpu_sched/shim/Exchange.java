@@ -90,7 +90,7 @@ public final class Exchange<S, J> implements Runnable {
     private String sessionId = "";
     private boolean whole;
     private long spokeAtNs = System.nanoTime();
-    private long lookedAtNs = spokeAtNs;
+    private long watchedAtNs = spokeAtNs;
 
     Session(Stream stream) {
       this.stream = stream;
@@ -147,9 +147,13 @@ public final class Exchange<S, J> implements Runnable {
 
     /** Looks at what is marked: at once when it is urgent, else in the batch's time. */
     void look(long nowNs) {
-      if (marks.urgent() || nowNs - lookedAtNs >= TimeUnit.MILLISECONDS.toNanos(settings.batchMs)) {
+      boolean due = nowNs - watchedAtNs >= TimeUnit.MILLISECONDS.toNanos(settings.batchMs);
+      if (due) {
+        watchedAtNs = nowNs;
+        mirror.watch();
+      }
+      if (due || marks.urgent()) {
         marks.calm();
-        lookedAtNs = nowNs;
         mirror.nextRound();
       }
       while (!out.full() && mirror.step()) continue;
@@ -164,9 +168,10 @@ public final class Exchange<S, J> implements Runnable {
         say(ConnectRequest.newBuilder().setBatch(batch));
         counters.add(Counters.Of.BATCHES, 1);
         counters.add(Counters.Of.CHANGES, batch.getChangesCount());
-        if (batch.getSnapshotEnd()) counters.connected(whole = true);
+        whole |= batch.getSnapshotEnd();
         spoke = true;
       }
+      counters.connected(whole && !sessionId.isEmpty());
       boolean silent = System.nanoTime() - spokeAtNs >= HEARTBEAT_NS;
       if (silent && stream.writable()) say(ConnectRequest.newBuilder().setHeartbeat(Heartbeat.getDefaultInstance()));
       return spoke;

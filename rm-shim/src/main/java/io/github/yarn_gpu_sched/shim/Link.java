@@ -9,6 +9,8 @@ import org.slf4j.*;
 /** The way to the service: one channel, at most one stream, opened anew for ever. Used by one thread only. */
 final class Link {
   private static final Logger LOG = LoggerFactory.getLogger(Link.class);
+  /** Held, since java.util.logging forgets the settings of loggers that nobody holds. */
+  private static final java.util.logging.Logger GRPC = java.util.logging.Logger.getLogger(Status.class.getPackage().getName());
   private static final int MESSAGE_BYTES_MAX = 1 << 20;
   private static final long PAUSE_MS_MIN = 100;
   private static final long PAUSE_MS_MAX = 2_000;
@@ -26,6 +28,7 @@ final class Link {
     this.settings = settings;
     this.counters = counters;
     this.wake = wake;
+    GRPC.setLevel(java.util.logging.Level.SEVERE);
     this.channel = NettyChannelBuilder.forAddress(settings.service).usePlaintext().disableRetry()
         .directExecutor()  // callbacks only note and wake: a thread of their own would only cost time
         .proxyDetector(target -> null)  // never through a proxy that the resource manager's environment names
@@ -62,14 +65,7 @@ final class Link {
     pause(why);
   }
 
-  void close() {
-    channel.shutdownNow();
-    try {
-      if (!channel.awaitTermination(5, TimeUnit.SECONDS)) LOG.warn("The channel to the scheduling service did not end within 5 s");
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();  // close is the thread's last act
-    }
-  }
+  void close() { channel.shutdownNow(); }
 
   /** Warns once for each reason, not once for each try. */
   private void pause(String why) {

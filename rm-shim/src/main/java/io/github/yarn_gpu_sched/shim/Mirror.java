@@ -3,6 +3,7 @@ package io.github.yarn_gpu_sched.shim;
 import io.github.yarn_gpu_sched.protocol.v1.*;
 import java.util.*;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 
 /**
  * What the service has been told in this session, and what it must be told next. It works in small steps, each looks at one
@@ -10,6 +11,7 @@ import java.util.function.Consumer;
  * virtual clusters, servers, jobs, containers, asks, ends, removals. Used by one thread only.
  */
 final class Mirror<S, J> {
+  static final int WATCHED_MAX = 256;
   private final ClusterView<S, J> view;
   private final Marks<S, J> marks;
   private final Outbox out;
@@ -19,8 +21,8 @@ final class Mirror<S, J> {
   private final Map<J, Job> jobs = new HashMap<>();
   private final Map<J, JobAsks> asks = new HashMap<>();
   private final Map<String, Long> askedAtNs = new HashMap<>();
-  private final Set<J> inactive = new HashSet<>();
-  private final Set<S> ailing = new HashSet<>();
+  private final Set<J> inactive = new LinkedHashSet<>();
+  private final Set<S> ailing = new LinkedHashSet<>();
   private final ArrayDeque<Runnable> steps = new ArrayDeque<>();
 
   /** Nothing has been told: the first round is the snapshot. */
@@ -38,10 +40,21 @@ final class Mirror<S, J> {
 
   /** Takes what is marked as the next round, unless one is under way. */
   void nextRound() {
-    if (!steps.isEmpty()) return;
-    inactive.forEach(marks::job);  // YARN tells no scheduler when it activates an application
-    ailing.forEach(marks::server);  // nor when a server that takes no containers changes
-    plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs());
+    if (steps.isEmpty()) plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs());
+  }
+
+  /** Marks what YARN tells no scheduler of: that it activates an application, that a server which takes no containers changes. */
+  void watch() {
+    inTurn(inactive).forEach(marks::job);
+    inTurn(ailing).forEach(marks::server);
+  }
+
+  /** The next of them, not more than a round should look at; they come last from now on. */
+  private static <T> List<T> inTurn(Set<T> watched) {
+    List<T> next = watched.stream().limit(WATCHED_MAX).collect(Collectors.toList());
+    next.forEach(watched::remove);
+    watched.addAll(next);
+    return next;
   }
 
   /** One step; false when the round is over. */
@@ -86,13 +99,15 @@ final class Mirror<S, J> {
   private void server(S server) {
     Server now = view.server(server);
     if (now == null) return;
-    keep(ailing, server, now.getState() != ServerState.SERVER_STATE_RUNNING);
+    if (now.getState() == ServerState.SERVER_STATE_RUNNING) ailing.remove(server);
+    else ailing.add(server);
     if (!now.equals(servers.put(server, now))) out.add(Change.newBuilder().setServer(now));
   }
 
   private void remove(S server) {
     if (!servers.containsKey(server) || view.server(server) != null) return;
-    containers.remove(server);
+    if (containers.containsKey(server)) marks.server(server);  // it went during this round: they are released first
+    if (containers.containsKey(server)) return;
     ailing.remove(server);
     out.add(Change.newBuilder().setServerRemoved(servers.remove(server).getServerId()));
   }
@@ -111,13 +126,14 @@ final class Mirror<S, J> {
       out.add(Change.newBuilder().setContainerReleased(ContainerReleased.newBuilder().setContainerId(each.getContainerId())));
       marks.job(view.jobOf(each));  // its ask may have come back
     }
-    if (now.isEmpty()) containers.remove(server);  // also of a server that is gone: its containers end after it
+    if (now.isEmpty()) containers.remove(server);
     else containers.put(server, now);
   }
 
   private void tell(J job, Job now) {
     if (now == null) return;
-    keep(inactive, job, !now.getActive());
+    if (now.getActive()) inactive.remove(job);
+    else inactive.add(job);
     if (!now.equals(jobs.put(job, now))) out.add(Change.newBuilder().setJob(now));
   }
 
@@ -131,9 +147,11 @@ final class Mirror<S, J> {
   private void asksOf(J job) {
     JobAsks before = asks.get(job);
     JobAsks now = view.asks(job);
+    boolean early = now != null && jobs.containsKey(job) && now.getAttempt() != jobs.get(job).getAttempt();
+    if (early) marks.job(job);  // the service is told of an attempt before it hears what that asks for
     if (now == null && before != null) now = before.toBuilder().clearAsks().build();
     boolean nothing = now == null || before == null && now.getAsksCount() == 0;
-    if (nothing || now.equals(before) || !jobs.containsKey(job)) return;
+    if (early || nothing || now.equals(before) || !jobs.containsKey(job)) return;
     asks.put(job, now);
     askedAtNs.put(now.getJobId(), System.nanoTime());
     out.add(Change.newBuilder().setAsks(now));
@@ -147,10 +165,5 @@ final class Mirror<S, J> {
     inactive.remove(job);
     askedAtNs.remove(ended.getJobId());
     out.add(Change.newBuilder().setJobEnded(ended));
-  }
-
-  private static <T> void keep(Set<T> set, T one, boolean member) {
-    if (member) set.add(one);
-    else set.remove(one);
   }
 }

@@ -18,9 +18,7 @@ final class Outbox {
 
   /** What was added until now, and nothing later, is the snapshot. */
   void endSnapshot() { changesUntilEnd = waiting.size(); }
-
   boolean full() { return waiting.size() >= WAITING_MAX; }
-
   int size() { return waiting.size(); }
 
   /** The next batch; null when there is nothing to say. */

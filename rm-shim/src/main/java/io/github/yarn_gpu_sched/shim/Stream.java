@@ -63,7 +63,6 @@ final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResp
 
   /** The service breaks the link's rules: it is heard no more. */
   void end(String why) { ended = why; }
-
   boolean writable() { return ended == null && call.isReady(); }
 
   /** Returns the bytes sent. */
@@ -81,6 +80,5 @@ final class Stream implements ClientResponseObserver<ConnectRequest, ConnectResp
   }
 
   boolean anyReceived() { return !inbound.isEmpty(); }
-
   void cancel(String why) { call.cancel(why, null); }
 }

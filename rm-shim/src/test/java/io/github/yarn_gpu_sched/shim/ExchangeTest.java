@@ -9,6 +9,8 @@ import io.grpc.stub.StreamObserver;
 import java.net.InetSocketAddress;
 import java.util.concurrent.*;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.metrics2.AbstractMetric;
+import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
 import org.junit.jupiter.api.*;
 
 /** The link against a real gRPC server that the test scripts. */
@@ -149,6 +151,27 @@ class ExchangeTest {
     greeted("one").onNext(decision(8, "two"));
     assertEquals(OutcomeCode.OUTCOME_CODE_STALE_EPOCH, outcome().getCode());
     assertEquals(0, cluster.decided.size());
+  }
+
+  private int connected() {
+    MetricsCollectorImpl collector = new MetricsCollectorImpl();
+    counters.getMetrics(collector, true);
+    for (AbstractMetric each : collector.getRecords().get(0).metrics()) {
+      if (each.name().equals("Connected")) return each.value().intValue();
+    }
+    throw new AssertionError("no counter Connected");
+  }
+
+  @Test void itCountsAsConnectedOnlyOnceTheServiceHasGreeted() throws Exception {
+    StreamObserver<ConnectResponse> stream = streams.poll(30, TimeUnit.SECONDS);
+    assertNotNull(stream);
+    while (!next().getBatch().getSnapshotEnd()) continue;
+    while (!next().hasHeartbeat()) continue;  // said later than the snapshot: whatever that changed is counted
+    assertEquals(0, connected());
+    stream.onNext(ConnectResponse.newBuilder().setRegistered(Registered.newBuilder().setSessionId("one")).build());
+    while (connected() != 1) Thread.onSpinWait();
+    stream.onCompleted();
+    while (connected() != 0) Thread.onSpinWait();
   }
 
   @Test void itBeatsWhileItHasNothingToSay() throws Exception {

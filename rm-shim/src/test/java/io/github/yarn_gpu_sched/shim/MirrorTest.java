@@ -34,6 +34,7 @@ class MirrorTest {
   }
 
   private List<String> toldNext() {
+    mirror.watch();
     mirror.nextRound();
     return told();
   }
@@ -88,6 +89,19 @@ class MirrorTest {
     assertEquals(List.of("CONTAINER_RELEASED", "SERVER_REMOVED"), toldNext());
   }
 
+  @Test void aServerThatGoesDuringARoundIsRemovedWhenItsContainersAreReleased() {
+    cluster.container("c1", "j1", "s1");
+    told();
+    marks.drainJobs();
+    marks.server("s1");
+    mirror.nextRound();
+    assertTrue(mirror.step() && mirror.step(), "server and containers are looked at");
+    cluster.containers.clear();
+    cluster.servers.clear();
+    assertEquals(List.of(), told());
+    assertEquals(List.of("CONTAINER_RELEASED", "SERVER_REMOVED"), toldNext());
+  }
+
   @Test void aServerThatTakesNoContainersIsWatched() {
     cluster.servers.put("s1", cluster.servers.get("s1").toBuilder().setState(ServerState.SERVER_STATE_UNHEALTHY).build());
     told();
@@ -103,6 +117,45 @@ class MirrorTest {
     cluster.job("j2", true);
     assertEquals(List.of("JOB"), toldNext());
     assertEquals(List.of(), toldNext());
+  }
+
+  @Test void howeverManyJobsAreInactiveARoundLooksAtFewOfThemAndAtAllInTurn() {
+    for (int i = 0; i < 10 * Mirror.WATCHED_MAX; i++) cluster.job("idle" + i, false);
+    mirror = new Mirror<>(cluster, marks, out);
+    told();
+    mirror.nextRound();
+    assertFalse(mirror.step(), "nothing is marked");
+    for (int round = 0; round < 10; round++) {
+      mirror.watch();
+      List<String> looked = marks.drainJobs();
+      assertEquals(Mirror.WATCHED_MAX, looked.size());
+      looked.forEach(job -> cluster.job(job, true));
+      looked.forEach(marks::job);
+      mirror.nextRound();
+      assertEquals(Mirror.WATCHED_MAX, told().size());
+    }
+    assertEquals(List.of(), toldNext());
+  }
+
+  @Test void asksOfAnAttemptThatWasNotToldWaitUntilItIs() {
+    told();
+    cluster.asks.put("j1", cluster.asks.get("j1").toBuilder().setAttempt(2).build());
+    marks.job("j1");
+    assertEquals(List.of(), toldNext());
+    cluster.jobs.put("j1", cluster.jobs.get("j1").toBuilder().setAttempt(2).build());
+    assertEquals(List.of("JOB", "ASKS"), toldNext(), "it was marked again");
+    assertEquals(List.of(), toldNext());
+  }
+
+  @Test void asksOfAnAttemptThatBeganDuringTheRoundComeInTheNextOne() {
+    told();
+    marks.job("j1");
+    mirror.nextRound();
+    assertTrue(mirror.step());
+    cluster.jobs.put("j1", cluster.jobs.get("j1").toBuilder().setAttempt(2).build());
+    cluster.asks.put("j1", cluster.asks.get("j1").toBuilder().setAttempt(2).build());
+    assertEquals(List.of(), told());
+    assertEquals(List.of("JOB", "ASKS"), toldNext());
   }
 
   @Test void anEndedJobIsToldOnceAndForgotten() {

@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Lock;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -22,9 +24,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.*;
  * resource manager's threads here only marks what may have changed; it never waits for the service and never throws.
  */
 public class GangCapacityScheduler extends CapacityScheduler {
-  private final Counters counters = new Counters();
+  final Counters counters = new Counters();
+  final Departing departing = new Departing();
   private final Marks<NodeId, ApplicationId> marks = new Marks<>(counters);
-  private final Departing departing = new Departing();
   private final Map<ApplicationAttemptId, Gate> gates = new ConcurrentHashMap<>();
   private final Set<ApplicationId> recovered = ConcurrentHashMap.newKeySet();
   private final AtomicLong completions = new AtomicLong();
@@ -41,9 +43,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public void serviceStart() throws Exception {
     super.serviceStart();
-    QuietLogs.install();
     counters.register();
-    exchange = new Exchange<>(settings, new ResourceManagerView(this, writeLock, departing, counters), marks, counters);
+    exchange = new Exchange<>(settings, new ResourceManagerView(this), marks, counters);
   }
 
   @Override public void serviceStop() throws Exception {
@@ -67,9 +68,10 @@ public class GangCapacityScheduler extends CapacityScheduler {
     return moved;
   }
 
+  Lock lock() { return writeLock; }
+
   /** Null for an attempt that is not there. */
   Gate gate(ApplicationAttemptId attempt) { return gates.get(attempt); }
-
   boolean recovered(ApplicationId job) { return recovered.contains(job); }
 
   void changed(ApplicationId job) {
@@ -77,7 +79,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
     marks.hurry();
   }
 
-  private void changed(NodeId server) {
+  void changed(NodeId server) {
     marks.server(server);
     marks.hurry();
   }
@@ -166,13 +168,13 @@ public class GangCapacityScheduler extends CapacityScheduler {
     Gate gate = gates.get(id);
     FiCaSchedulerApp attempt = gate == null ? null : getApplicationAttempt(id);
     boolean gated = attempt != null && !attempt.isWaitingForAMContainer();  // the resource manager pulls a master, which is no gang
-    Gate.Pull pull = now -> {
+    Function<List<ResourceRequest>, Allocation> pull = now -> {
       try {
         return super.allocate(id, now, constrained, release, blacklist, unblacklist, updates);
       } finally {
         if (!now.isEmpty()) changed(id.getApplicationId());
       }
     };
-    return gated ? gate.pass(asks, pull, one -> getRMContainer(one) != null, counters) : pull.with(asks);
+    return gated ? gate.pass(asks, pull, one -> getRMContainer(one) != null, counters) : pull.apply(asks);
   }
 }

@@ -5,14 +5,10 @@ import static io.github.yarn_gpu_sched.protocol.v1.OutcomeCode.*;
 import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
-import java.util.concurrent.locks.Lock;
-import java.util.function.Consumer;
-import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.api.records.ApplicationId;
-import org.apache.hadoop.yarn.api.records.NodeId;
-import org.apache.hadoop.yarn.api.records.NodeState;
+import java.util.function.*;
+import org.apache.hadoop.yarn.api.records.*;
+import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.Resource;
-import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.*;
@@ -23,22 +19,19 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlac
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.server.utils.BuilderUtils;
 import org.apache.hadoop.yarn.util.resource.Resources;
+import org.slf4j.*;
 
 /** Commits gangs, all of their containers or none, each under one hold of the scheduler's lock. */
 final class GangCommit {
+  private static final Logger LOG = LoggerFactory.getLogger(GangCommit.class);
   private static final int ASSIGNMENTS_MAX = 16_384;
   private final GangCapacityScheduler scheduler;
-  private final Lock schedulerLock;
   private final RMContext context;
-  private final Departing departing;
-  private final Counters counters;
+  private boolean rehearsed;
 
-  GangCommit(GangCapacityScheduler scheduler, Lock schedulerLock, Departing departing, Counters counters) {
+  GangCommit(GangCapacityScheduler scheduler) {
     this.scheduler = scheduler;
-    this.schedulerLock = schedulerLock;
     this.context = scheduler.getRMContext();
-    this.departing = departing;
-    this.counters = counters;
   }
 
   /** Why a decision is not carried out. */
@@ -72,17 +65,17 @@ final class GangCommit {
   }
 
   private void refuse(RefuseJob job) throws Refusal {
-    ApplicationId id = applicationId(job.getJobId());
+    ApplicationId id = parsed(job.getJobId(), "application", ApplicationId::fromString);
     require(context.getRMApps().containsKey(id), OUTCOME_CODE_INVALID, "job %s is not known", id);
     context.getDispatcher().getEventHandler()
         .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX)));
   }
 
-  private static ApplicationId applicationId(String text) throws Refusal {
+  private static <T> T parsed(String text, String what, Function<String, T> as) throws Refusal {
     try {
-      return ApplicationId.fromString(text);
+      return as.apply(text);
     } catch (IllegalArgumentException e) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no application id", text);
+      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no %s id", text, what);
     }
   }
 
@@ -91,22 +84,34 @@ final class GangCommit {
     require(ready, OUTCOME_CODE_NOT_READY, "after its restart the resource manager waits for what the servers run");
     int size = gang.getAssignmentsCount();
     require(size >= 1 && size <= ASSIGNMENTS_MAX, OUTCOME_CODE_INVALID, "%d assignments, 1 to %d would be right", size, ASSIGNMENTS_MAX);
-    ApplicationAttemptId id = ApplicationAttemptId.newInstance(applicationId(gang.getJobId()), gang.getAttempt());
+    ApplicationId job = parsed(gang.getJobId(), "application", ApplicationId::fromString);
+    ApplicationAttemptId id = ApplicationAttemptId.newInstance(job, gang.getAttempt());
     Gate gate = scheduler.gate(id);
     require(gate != null, OUTCOME_CODE_NO_ATTEMPT, "attempt %s is not there", id);
+    rehearse(id, gang);
     gate.close();
+    scheduler.lock().lock();
+    long sinceNs = System.nanoTime();
     try {
-      schedulerLock.lock();
-      long sinceNs = System.nanoTime();
-      try {
-        return commit(id, gang, gate);
-      } finally {
-        schedulerLock.unlock();
-        counters.lockHeld(System.nanoTime() - sinceNs);
-      }
+      return commit(id, gang, gate);
     } finally {
+      scheduler.lock().unlock();
+      scheduler.counters.lockHeld(System.nanoTime() - sinceNs);
       gate.open();
-      scheduler.changed(id.getApplicationId());
+      scheduler.changed(job);
+    }
+  }
+
+  /** All of the first gang's commit that changes nothing, so that its classes are not loaded under the scheduler's lock. */
+  private void rehearse(ApplicationAttemptId id, PlaceGang gang) {
+    if (rehearsed) return;
+    try {
+      FiCaSchedulerApp attempt = scheduler.getApplicationAttempt(id);
+      for (GangContainer one : check(attempt, gang)) attempt.accept(scheduler.getClusterResource(), request(attempt, one), true);
+      CapacitySchedulerMetrics.getMetrics();
+      rehearsed = true;
+    } catch (Refusal | RuntimeException e) {
+      LOG.debug("The rehearsal ended early", e);  // whatever is wrong, the commit says so
     }
   }
 
@@ -122,55 +127,61 @@ final class GangCommit {
       rollBack(gangContainers.subList(0, made));
       throw fault;
     }
-    if (!master) gangContainers.forEach(gate::placed);
-    gangContainers.forEach(GangContainer::becomeWhole);
-    counters.add(Counters.Of.CONTAINERS_COMMITTED, gangContainers.size());
+    for (GangContainer one : master ? List.<GangContainer>of() : gangContainers) gate.placed(one);
+    for (GangContainer one : gangContainers) one.becomeWhole();
+    scheduler.counters.add(Counters.Of.CONTAINERS_COMMITTED, gangContainers.size());
     return gangContainers;
   }
 
+  /** Whatever is thrown, the others are taken back as well. */
   private void rollBack(List<GangContainer> made) {
-    Collections.reverse(made);
     for (GangContainer one : made) {
+      if (takenBack(one) || takenBack(one)) {
+        scheduler.counters.add(Counters.Of.CONTAINERS_ROLLED_BACK, 1);
+      } else {
+        one.becomeWhole();  // it stays, as a container like any other: its master gets it, and the service hears of it
+        scheduler.changed(one.getNodeId());
+      }
+    }
+  }
+
+  private boolean takenBack(GangContainer one) {
+    try {
       scheduler.completedContainer(one, SchedulerUtils.createAbnormalContainerStatus(one.getContainerId(),
           "Taken back: the gang could not be committed as a whole"), RMContainerEventType.KILL);
+      return true;
+    } catch (RuntimeException e) {
+      LOG.error("Taking back container {} failed", one.getContainerId(), e);
+      return false;
     }
-    counters.add(Counters.Of.CONTAINERS_ROLLED_BACK, made.size());
   }
 
   /** All that the resource manager's own acceptance leaves out, and all that would make it refuse half-way. */
   private List<GangContainer> check(FiCaSchedulerApp attempt, PlaceGang gang) throws Refusal {
-    Map<RequestKey, Integer> answered = new HashMap<>();
+    Map<SchedulerRequestKey, Integer> answered = new HashMap<>();
     Map<FiCaSchedulerNode, Resource> free = new HashMap<>();
     Map<FiCaSchedulerNode, Set<Integer>> taken = new HashMap<>();
     List<GangContainer> containers = new ArrayList<>(gang.getAssignmentsCount());
     for (Assignment each : gang.getAssignmentsList()) {
       SchedulerRequestKey key = Words.key(each.getKey());
       AppPlacementAllocator<FiCaSchedulerNode> allocator = attempt.getAppSchedulingInfo().getAppPlacementAllocator(key);
-      boolean asked = allocator != null && allocator.getSchedulingRequest() == null;
-      require(asked, OUTCOME_CODE_NO_ASK, "nothing is asked for at %s", key);
-      PendingAsk ask = allocator.getPendingAsk(ResourceRequest.ANY);
-      boolean pending = answered.merge(each.getKey(), 1, Integer::sum) <= ask.getCount();
-      require(pending, OUTCOME_CODE_NO_ASK, "%d containers are asked for at %s", ask.getCount(), key);
-      boolean same = Words.resource(ask.getPerAllocationResource()).equals(each.getResource());
-      require(same, OUTCOME_CODE_NO_ASK, "the ask at %s is for %s", key, ask.getPerAllocationResource());
+      require(allocator != null && allocator.getSchedulingRequest() == null, OUTCOME_CODE_NO_ASK, "nothing is asked for at %s", key);
+      int count = allocator.getPendingAsk(ResourceRequest.ANY).getCount();
+      Resource resource = allocator.getPendingAsk(ResourceRequest.ANY).getPerAllocationResource();
+      require(answered.merge(key, 1, Integer::sum) <= count, OUTCOME_CODE_NO_ASK, "%d containers are asked for at %s", count, key);
+      require(Words.resource(resource).equals(each.getResource()), OUTCOME_CODE_NO_ASK, "the ask at %s is for %s", key, resource);
       FiCaSchedulerNode node = node(attempt, each.getServerId(), allocator.getPrimaryRequestedNodePartition());
       takeGpus(each, node, taken.computeIfAbsent(node, this::gpusHeld));
       Resource left = free.computeIfAbsent(node, n -> Resources.clone(n.getUnallocatedResource()));
-      boolean fits = Resources.fitsIn(ask.getPerAllocationResource(), left);
-      require(fits, OUTCOME_CODE_NO_FIT, "server %s has only %s left", each.getServerId(), left);
-      Resources.subtractFrom(left, ask.getPerAllocationResource());
-      containers.add(container(attempt, key, node, ask.getPerAllocationResource(), each.getGpuIndicesList()));
+      require(Resources.fitsIn(resource, left), OUTCOME_CODE_NO_FIT, "server %s has only %s left", each.getServerId(), left);
+      Resources.subtractFrom(left, resource);
+      containers.add(container(attempt, key, node, resource, each.getGpuIndicesList()));
     }
     return containers;
   }
 
   private FiCaSchedulerNode node(FiCaSchedulerApp attempt, String server, String partition) throws Refusal {
-    FiCaSchedulerNode node;
-    try {
-      node = scheduler.getNode(NodeId.fromString(server));
-    } catch (IllegalArgumentException e) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no server id", server);
-    }
+    FiCaSchedulerNode node = scheduler.getNode(parsed(server, "server", NodeId::fromString));
     boolean running = node != null && node.getRMNode().getState() == NodeState.RUNNING;
     require(running, OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", server);
     boolean labelled = node.getPartition().equals(partition == null ? "" : partition);
@@ -184,7 +195,7 @@ final class GangCommit {
   private Set<Integer> gpusHeld(FiCaSchedulerNode node) {
     Set<Integer> held = new HashSet<>();
     node.getCopiedListOfRunningContainers().forEach(one -> held.addAll(Words.gpuIndices(one)));
-    departing.on(node.getNodeID()).forEach(one -> held.addAll(Words.gpuIndices(one)));
+    scheduler.departing.on(node.getNodeID()).forEach(one -> held.addAll(Words.gpuIndices(one)));
     return held;
   }
 
@@ -199,29 +210,40 @@ final class GangCommit {
 
   private GangContainer container(FiCaSchedulerApp attempt, SchedulerRequestKey key, FiCaSchedulerNode node,
       Resource resource, List<Integer> gpuIndices) {
-    GangContainer one = new GangContainer(BuilderUtils.newContainer(null, node.getNodeID(), node.getRMNode().getHttpAddress(), resource,
-        key.getPriority(), null, key.getAllocationRequestId()), key, attempt, node, context);
-    if (!gpuIndices.isEmpty()) one.setAllocationTags(Words.tags(gpuIndices));
-    return one;
+    Container one = BuilderUtils.newContainer(null, node.getNodeID(), node.getRMNode().getHttpAddress(), resource,
+        key.getPriority(), null, key.getAllocationRequestId());
+    if (!gpuIndices.isEmpty()) one.setAllocationTags(Words.tags(gpuIndices));  // else what ends unseen would leave its tags with YARN
+    return new GangContainer(one, key, attempt, node, context);
   }
 
   /** Null when it is committed. */
   private Refusal commit(FiCaSchedulerApp attempt, GangContainer one) {
     ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = request(attempt, one);
+    AbstractLeafQueue queue = attempt.getCSLeafQueue();
+    Resource used = Resources.clone(queue.getQueueResourceUsage().getUsed(one.node.getPartition()));
     attempt.incUnconfirmedRes(one.getContainer().getResource());
     try {
       if (scheduler.tryCommit(scheduler.getClusterResource(), request, true)) return null;
     } catch (RuntimeException e) {
+      attempt.decUnconfirmedRes(one.getContainer().getResource());  // as tryCommit does unless it throws
+      if (attempt.getLiveContainers().contains(one)) finishAndTakeBack(one, queue, request, used);
       return new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s failed: %s", one.getNodeId(), e);
     }
-    AbstractLeafQueue queue = attempt.getCSLeafQueue();
-    boolean asked = attempt.getOutstandingAsksCount(one.getAllocatedSchedulerKey()) > 0;
-    boolean running = one.node.getRMNode().getState() == NodeState.RUNNING;
-    return !asked ? new Refusal(OUTCOME_CODE_NO_ASK, "the ask at %s was withdrawn", one.getAllocatedSchedulerKey())
-        : !running ? new Refusal(OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", one.getNodeId())
-        : queue.accept(scheduler.getClusterResource(), request)
+    return queue.accept(scheduler.getClusterResource(), request)
         ? new Refusal(OUTCOME_CODE_COMMIT_FAILED, "the commit on server %s was refused", one.getNodeId())
         : new Refusal(OUTCOME_CODE_QUEUE_LIMIT, "queue %s, or its limit for user %s, is full", queue.getQueuePath(), attempt.getUser());
+  }
+
+  /** Does what a commit that threw half-way has left undone: server and queue must not lose by the end what they never got. */
+  private void finishAndTakeBack(GangContainer one, AbstractLeafQueue queue,
+      ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, Resource used) {
+    try {
+      if (!one.node.getCopiedListOfRunningContainers().contains(one)) one.node.allocateContainer(one);
+      if (used.equals(queue.getQueueResourceUsage().getUsed(one.node.getPartition()))) queue.apply(scheduler.getClusterResource(), request);
+    } catch (RuntimeException e) {
+      LOG.error("Container {} was committed by halves, and could not be finished either", one.getContainerId(), e);
+    }
+    rollBack(List.of(one));
   }
 
   private static ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request(FiCaSchedulerApp attempt, GangContainer one) {

@@ -3,7 +3,7 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.github.yarn_gpu_sched.shim.Counters;
 import java.util.*;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Predicate;
+import java.util.function.*;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
@@ -34,22 +34,18 @@ final class Gate {
 
   /** For allocate. A waiting commit goes first, or a master that polls without pause could keep it out. */
   boolean tryEnter() { return !wanted && lock.tryLock(); }
-
   void leave() { lock.unlock(); }
 
-  /** Applies asks and pulls what was committed. */
-  interface Pull { Allocation with(List<ResourceRequest> asks); }
-
-  /** One allocate of the master. Asks that came while the gate was closed are applied with the next one, whatever that one asks. */
-  Allocation pass(List<ResourceRequest> asks, Pull pull, Predicate<ContainerId> live, Counters counters) {
+  /** One allocate of the master; pull applies asks and returns what was committed. Late asks go with the next. */
+  Allocation pass(List<ResourceRequest> asks, Function<List<ResourceRequest>, Allocation> pull, Predicate<ContainerId> live, Counters counters) {
     if (tryEnter()) {
       try {
-        return handOut(pull.with(asks(asks, live)), live);
+        return handOut(pull.apply(asks(asks, live)), live);
       } finally {
         leave();
       }
     }
-    Allocation pulled = pull.with(new ArrayList<>());
+    Allocation pulled = pull.apply(new ArrayList<>());
     counters.add(Counters.Of.WITHHELD, pulled.getContainers().size());
     return keep(asks, pulled);
   }

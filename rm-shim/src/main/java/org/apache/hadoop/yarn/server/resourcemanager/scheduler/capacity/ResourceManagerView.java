@@ -5,7 +5,6 @@ import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.protocol.v1.Container;
 import io.github.yarn_gpu_sched.shim.*;
 import java.util.*;
-import java.util.concurrent.locks.Lock;
 import java.util.function.BiConsumer;
 import org.apache.hadoop.util.VersionInfo;
 import org.apache.hadoop.yarn.api.records.*;
@@ -30,16 +29,12 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   private static final int ASK_COUNT_MAX = 1_000_000;
   private final GangCapacityScheduler scheduler;
   private final RMContext context;
-  private final Departing departing;
-  private final Counters counters;
   private final GangCommit commit;
 
-  ResourceManagerView(GangCapacityScheduler scheduler, Lock schedulerLock, Departing departing, Counters counters) {
+  ResourceManagerView(GangCapacityScheduler scheduler) {
     this.scheduler = scheduler;
     this.context = scheduler.getRMContext();
-    this.departing = departing;
-    this.counters = counters;
-    this.commit = new GangCommit(scheduler, schedulerLock, departing, counters);
+    this.commit = new GangCommit(scheduler);
   }
 
   @Override public Outcome decide(Decision decision, BiConsumer<NodeId, Container> made) {
@@ -52,9 +47,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   }
 
   @Override public Collection<NodeId> servers() { return new ArrayList<>(context.getRMNodes().keySet()); }
-
   @Override public Collection<ApplicationId> jobs() { return new ArrayList<>(scheduler.getSchedulerApplications().keySet()); }
-
   @Override public ApplicationId jobOf(Container container) { return ApplicationId.fromString(container.getJobId()); }
 
   @Override public Map<String, VirtualCluster> virtualClusters() {
@@ -91,8 +84,8 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     Map<String, Container> all = new HashMap<>();
     FiCaSchedulerNode node = scheduler.getNode(id);
     if (node != null) node.getCopiedListOfRunningContainers().forEach(one -> say(one, one.completed(), known, all));
-    if (node == null && !context.getRMNodes().containsKey(id)) departing.forget(id);  // YARN tells of no loss of a server that was ill
-    departing.on(id).forEach(one -> say(one, true, known, all));
+    if (node == null && !context.getRMNodes().containsKey(id)) scheduler.departing.forget(id);  // YARN tells of no loss of a server that was ill
+    scheduler.departing.on(id).forEach(one -> say(one, true, known, all));
     return all;
   }
 
@@ -149,7 +142,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     for (SchedulerRequestKey key : attempt.getSchedulerKeys()) {
       Ask ask = ask(attempt, key, master);
       if (ask != null && asks.getAsksCount() < ASKS_MAX) asks.addAsks(ask);
-      else if (ask != null) counters.add(Counters.Of.DROPPED, 1);
+      else if (ask != null) scheduler.counters.add(Counters.Of.DROPPED, 1);
     }
     return asks.build();
   }
