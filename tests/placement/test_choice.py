@@ -54,6 +54,13 @@ def test_where_memory_is_scarce_the_roomiest_come_first_and_the_rest_goes_on_the
     assert index.find("", (gang(13, 1, 1_000, 1),)) is None
 
 
+def test_a_server_that_gets_none_of_a_kind_is_not_told_for_it() -> None:
+    state, index = cluster_of([server("a", 8), server("b", 4)])
+    fill(state, "a", 1)
+    found = seats(index.find("", (gang(1, 4), gang(1, 3), gang(2, 2))))
+    assert found == (0, [("a", 0, 1), ("a", 1, 1), ("b", 2, 2)])
+
+
 def test_each_domain_that_is_looked_at_is_counted() -> None:
     state, index = cluster_of([server(f"s{number}", 8, rack=f"/r{number % 4}") for number in range(8)])
     for number in range(8):

@@ -135,7 +135,9 @@ def test_what_was_touched_is_told_only_while_somebody_watches() -> None:
     take(state, "a", 1, 1)
     partition.refresh()
     assert partition.touched == []
-    partition.watched = True
+    take(state, "a", 1, 1)
+    index.watch("")
+    assert partition.touched == [], "that was before"
     take(state, "b", 1, 1)
     take(state, "b", 1, 1, 0)
     partition.refresh()

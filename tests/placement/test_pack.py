@@ -236,3 +236,30 @@ def test_of_equally_empty_rows_the_one_with_more_memory_then_the_first() -> None
     assert pack([Row(4, 20, 9, 0, 0), Row(4, 20, 9, 0, 0), *filler], (gang(1, 1),), Effort(), strict=True) == [
         (0, (1,))
     ]
+
+
+NO_ROOM = [Row(0, 0, 0, 0, 0)] * EXACT_ROWS_MAX
+"""So many rows that only the first way of packing is tried."""
+
+
+@pytest.mark.parametrize("kinds", [(gang(9, 0, 100), gang(9, 0, 50)), (gang(9, 0, 100), gang(9, 1, 50))])
+def test_the_share_is_kept_whichever_kind_would_take_from_it(kinds: tuple[Kind, ...]) -> None:
+    row = Row(4, 1_000, 100, 200, 0)
+    assert row.left_by(kinds, (2, 0), strict=True) is not None
+    assert row.left_by(kinds, (3, 0), strict=True) is None
+
+
+def test_of_kinds_with_as_many_gpus_the_one_with_more_memory_goes_first() -> None:
+    rows = [Row(2, 60, 9, 0, 0), Row(2, 50, 9, 0, 0), *NO_ROOM]
+    assert pack(rows, (gang(1, 1, 30), gang(1, 1, 60)), Effort(), strict=True) == [(0, (0, 1)), (1, (1, 0))]
+
+
+def test_members_without_gpus_go_on_a_used_row_before_an_emptier_one() -> None:
+    rows = [Row(8, 10, 9, 0, 0), Row(4, 100, 9, 0, 0), *NO_ROOM]
+    assert pack(rows, (gang(1, 4, 50), gang(1, 0, 5)), Effort(), strict=True) == [(1, (1, 1))]
+
+
+@pytest.mark.parametrize("row", [Row(1, -5, 9, 0, 0), Row(1, 9, -5, 0, 0)])
+def test_nothing_goes_on_an_over_committed_row(row: Row) -> None:
+    for kind in (gang(1, 1, 0, 1), gang(1, 1, 1, 0), gang(1, 1, 0, 0)):
+        assert pack([row, *NO_ROOM], (kind,), Effort(), strict=True) is None
