@@ -263,3 +263,8 @@ def test_members_without_gpus_go_on_a_used_row_before_an_emptier_one() -> None:
 def test_nothing_goes_on_an_over_committed_row(row: Row) -> None:
     for kind in (gang(1, 1, 0, 1), gang(1, 1, 1, 0), gang(1, 1, 0, 0)):
         assert pack([row, *NO_ROOM], (kind,), Effort(), strict=True) is None
+
+
+@pytest.mark.parametrize(("strict", "packed"), [(True, None), (False, [(0, (3,))])])
+def test_where_nothing_must_be_spared_the_share_is_taken(strict: bool, packed: Packed | None) -> None:  # noqa: FBT001 # a column of the table
+    assert pack([Row(4, 1_000, 9, 250, 0), *NO_ROOM], (gang(3, 0, 100),), Effort(), strict=strict) == packed
