@@ -8,10 +8,11 @@ was timed in turns with the decisions: how far its p99 is from its p50 is the ma
 from __future__ import annotations
 
 import gc
+import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from benchmarks.decision_world import DecisionWorld, filled, snapshot_s
@@ -19,10 +20,14 @@ from benchmarks.figures import Figure, Measured
 from yarn_gpu_sched.service.garbage import Garbage
 
 SIZES = (256, 2_048, 16_384)
-ROUNDS = 2_000
+ROUNDS = 3_000
 WARM_ROUNDS = 200
-BEST_OF = 3
-"""Decisions that are made again on the same state, to tell what is the machine's from what is the engine's."""
+STRETCH_ROUNDS = 20
+DISTURBED = 1.4
+"""A stretch of rounds counts as disturbed when a yardstick in it took so many times its median."""
+
+UNDISTURBED_MIN = 500
+"""With fewer rounds in undisturbed stretches nothing is said of them."""
 
 GC = "as the service: gc.freeze before, collected between decisions when due; default gc: neither"
 
@@ -78,13 +83,20 @@ def measure() -> Measured:
     figures.append(_snapshot())
     return Measured(
         tuple(figures),
-        {"rounds": ROUNDS, "sizes": SIZES, "gpus_a_server": 8, "servers_a_rack": 32, "gc": GC, "fill": fills},
+        {
+            "rounds": ROUNDS,
+            "sizes": SIZES,
+            "gpus_a_server": 8,
+            "servers_a_rack": 32,
+            "gc": GC,
+            "fill": fills,
+        },
     )
 
 
 def _yardstick() -> list[Figure]:
     """Time a loop that has nothing to do with decisions: it tells how quick and how quiet the machine is just now."""
-    times = sorted(_loop_ns(1_000) for _ in range(ROUNDS))
+    times = [_loop_ns(1_000) for _ in range(ROUNDS)]
     note = "no limit; some 25 to 40 µs where nobody else is at work"
     return [
         Figure(f"yardstick: 1,000 additions, p{q * 100:g}", _quantile(times, q), "µs", note=note) for q in QUANTILES
@@ -97,6 +109,10 @@ def _loop_ns(additions: int) -> int:
     for number in range(additions):
         total += number
     return time.thread_time_ns() - begin
+
+
+def _switches() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 def _snapshot() -> Figure:
@@ -120,15 +136,32 @@ def _together(times: dict[str, list[float]], visits: dict[str, list[float]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Nanoseconds of each round: the decision, the outcome of its commit, the yardstick."""
+    """Nanoseconds of each round: the decision, the outcome of its commit, the yardstick.
 
-    decided: list[int]
-    committed: list[int]
-    yardstick: list[int]
+    ``interrupted`` counts how often another process had this processor meanwhile.
+    """
+
+    decided: list[int] = field(default_factory=list)
+    committed: list[int] = field(default_factory=list)
+    yardstick: list[int] = field(default_factory=list)
+    interrupted: list[int] = field(default_factory=list)
+
+    def undisturbed(self) -> _Times:
+        """Keep the stretches in which no yardstick took much longer than most: what is slow there is not the machine's doing."""
+        most_ns = statistics.median(self.yardstick) * DISTURBED
+        kept = _Times()
+        for start in range(0, len(self.decided), STRETCH_ROUNDS):
+            stretch = slice(start, start + STRETCH_ROUNDS)
+            if max(self.yardstick[stretch]) <= most_ns:
+                kept.decided.extend(self.decided[stretch])
+                kept.committed.extend(self.committed[stretch])
+                kept.yardstick.extend(self.yardstick[stretch])
+                kept.interrupted.extend(self.interrupted[stretch])
+        return kept
 
 
 class _Run:
-    """A case on one cluster: collecting garbage as the service does, once and the best of several, and as Python does."""
+    """A case on one cluster: garbage is collected as Python does it by default, then as the service does."""
 
     def __init__(self, world: DecisionWorld, case: Case) -> None:
         self._world = world
@@ -137,15 +170,14 @@ class _Run:
         warm = sorted(self._step(number)[0] for number in range(WARM_ROUNDS))
         loops = sorted(_loop_ns(1_000) for _ in range(WARM_ROUNDS))
         self._additions = max(1, 1_000 * warm[WARM_ROUNDS // 2] // loops[WARM_ROUNDS // 2])
-        self._default = self._times(times=1, after=lambda: None)
+        self._default = self._times(after=lambda: None)
         garbage = Garbage()
         garbage.begin()
         garbage.freeze()
         before = world.visits
-        self._served = self._times(times=1, after=partial(self._collect, garbage))
+        self._served = self._times(after=partial(self._collect, garbage))
         self.visits = (world.visits - before) / ROUNDS
         self.p50_us = _quantile(self._served.decided, 0.5)
-        self._best = self._times(times=BEST_OF, after=partial(self._collect, garbage))
         garbage.end()
 
     def _collect(self, garbage: Garbage) -> None:
@@ -153,19 +185,19 @@ class _Run:
         garbage.applied(self._world.events_applied())
         garbage.when_idle()
 
-    def _times(self, *, times: int, after: Callable[[], None]) -> _Times:
-        """Make each decision so many times on the same state, and keep the shortest; then let the cluster change a little."""
-        taken = _Times([], [], [])
+    def _times(self, *, after: Callable[[], None]) -> _Times:
+        """Make decisions; let the cluster change a little after each."""
+        taken = _Times()
         for number in range(ROUNDS):
-            taken.yardstick.append(min(_loop_ns(self._additions) for _ in range(times)))
-            steps = [self._step(number) for _ in range(times)]
-            taken.decided.append(min(step[0] for step in steps))
-            taken.committed.append(min(step[1] for step in steps))
+            switches = _switches()
+            taken.yardstick.append(_loop_ns(self._additions))
+            decided_ns, committed_ns = self._step(number)
+            taken.decided.append(decided_ns)
+            taken.committed.append(committed_ns)
+            taken.interrupted.append(_switches() - switches)
             if self._case.turns is TURNS:
                 self._world.swap()
             after()
-        for each in (taken.decided, taken.committed, taken.yardstick):
-            each.sort()
         return taken
 
     def _place(self, number: int) -> tuple[int, int]:
@@ -191,21 +223,24 @@ class _Run:
         """Give p50, p99 and p99.9 of every way."""
         figures = []
         for way, times in self._ways():
+            rounds = len(times.decided)
+            interrupted = sum(map(bool, times.interrupted)) / rounds
             for quantile, limit in zip(QUANTILES, (None, self._case.limit_us, None), strict=True):
                 name = f"{self._case.name}, {servers} servers, {way}, p{quantile * 100:g}"
-                note = f"yardstick {_quantile(times.yardstick, quantile):.0f} µs"
+                note = f"yardstick {_quantile(times.yardstick, quantile):.0f} µs, {rounds} rounds, {interrupted:.0%} interrupted"
                 if self._case.placed:
                     note += f", outcome {_quantile(times.committed, quantile):.0f} µs"
                 figures.append(Figure(name, _quantile(times.decided, quantile), "µs", limit, note=note))
         return figures
 
     def _ways(self) -> list[tuple[str, _Times]]:
-        return [
-            ("as the service", self._served),
-            (f"as the service and best of {BEST_OF}", self._best),
-            ("default gc", self._default),
-        ]
+        ways = [("as the service", self._served), ("default gc", self._default)]
+        undisturbed = self._served.undisturbed()
+        if len(undisturbed.decided) < UNDISTURBED_MIN:
+            return ways
+        return [*ways, ("as the service, undisturbed", undisturbed)]
 
 
 def _quantile(times_ns: list[int], quantile: float) -> float:
+    """Give a quantile of nanoseconds in microseconds."""
     return statistics.quantiles(times_ns, n=1_000, method="inclusive")[round(quantile * 1_000) - 1] / 1_000
