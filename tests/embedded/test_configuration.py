@@ -113,6 +113,14 @@ def test_racks_are_told_by_name_and_by_address(tmp_path: Path) -> None:
     ]
 
 
+def test_each_server_has_its_own_address_on_this_machine(tmp_path: Path) -> None:
+    spec = ClusterSpec(servers=((2, 4),), racks=2, cpu_servers=1)
+    first, *lines = (written(tmp_path, spec) / "hosts").read_text().splitlines()
+    assert first.split()[:2] == ["127.0.0.1", "localhost"]
+    assert lines == [f"{server.address} {server.name}" for server in spec.server_list()]
+    assert len({line.split()[0] for line in lines}) == 3
+
+
 def test_service_address_is_the_shims(tmp_path: Path) -> None:
     layout = written(tmp_path, ClusterSpec(service_address="127.0.0.1:9999"))
     assert values(layout.conf / "yarn-site.xml")["ygs.service-address"] == "127.0.0.1:9999"

@@ -59,6 +59,16 @@ def test_end_leaves_nothing_of_the_folder(control: Control, of_folder: OfFolder)
     assert not control.supervisor.running
 
 
+def test_what_runs_is_counted_and_afterwards_nothing_answers(control: Control) -> None:
+    start(control, "a", SLEEP)
+    start(control, "b", SLEEP)
+    assert control.living() == 2, "the supervisor itself does not count"
+    assert control.end() == 2
+    assert control.living() == 0
+    with pytest.raises(ClusterError, match=rf"the cluster in {control.layout.root} does not run \("):
+        control.processes()
+
+
 def test_end_reaches_processes_that_ignore_signals_and_dropped_their_environment(control: Control) -> None:
     stubborn = "trap '' TERM INT HUP; env -i /bin/sleep 999 & echo $! >child; while :; do sleep 1; done"
     start(control, "a", ["/bin/bash", "-c", stubborn])

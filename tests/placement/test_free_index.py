@@ -84,6 +84,18 @@ def test_a_search_counts_what_it_looked_at_and_a_quiet_one_does_not() -> None:
         assert index.visits.entries > before, kinds
 
 
+@pytest.mark.parametrize(
+    ("memory_mb", "looked_at"), [(1, 1), (33_000, 4), (65_000, 4), (66_000, 4)], ids=["any", "near", "share", "none"]
+)
+def test_a_search_for_a_container_without_gpus_counts_too(memory_mb: int, looked_at: int) -> None:
+    """Each of 4 servers has 65,536 MB, and half of it to spare: most are looked at one by one only near that."""
+    _, index = cluster_of([server(f"s{number}", 4) for number in range(4)], cpu_share=0.5)
+    index.find("", (gang(1, 0, memory_mb),))
+    before = index.visits.entries
+    index.find("", (gang(1, 0, memory_mb),))
+    assert index.visits.entries - before >= looked_at
+
+
 def test_a_gang_on_one_server_is_found_at_the_same_cost_however_many_there_are() -> None:
     costs = []
     for servers in (4, 400):
