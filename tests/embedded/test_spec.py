@@ -68,3 +68,27 @@ def test_wrong_values_name_field_value_and_what_would_be_right(wrong: dict[str, 
     with pytest.raises(ClusterError) as refused:
         ClusterSpec(**wrong)
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"servers": ((64, 64),)},
+        {"servers": ((1, 0),), "cpu_servers": 63},
+        {"racks": 1},
+        {"racks": 26},
+        {"memory_mb": 64},
+        {"memory_mb": 2**31 - 1},
+        {"vcores": 1},
+        {"vcores": 2**31 - 1},
+        {"jvm_flags": {role: () for role in ("rm", "nm", "nn", "dn", "client")}},
+    ],
+)
+def test_what_is_at_the_edge_is_taken(right: dict[str, Any]) -> None:
+    assert ClusterSpec(**right).server_list() is not None
+
+
+@pytest.mark.parametrize("wrong", [{"memory_mb": 2**31}, {"vcores": 2**31}, {"servers": ((64, 1),), "cpu_servers": 1}])
+def test_what_is_beyond_the_edge_is_not(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ClusterError, match="should be"):
+        ClusterSpec(**wrong)

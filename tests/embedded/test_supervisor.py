@@ -20,6 +20,7 @@ from yarn_gpu_sched.embedded.control import Control, SupervisorId, start_supervi
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.ports import lease_ports
+from yarn_gpu_sched.embedded.status import daemon_statuses
 
 SLEEP = ["/bin/sleep", "1000"]
 # A process that leaves its session and its parent, as a container's leftovers may.
@@ -192,6 +193,7 @@ from pathlib import Path
 from yarn_gpu_sched.embedded.control import Control, start_supervisor
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.ports import lease_ports
+from yarn_gpu_sched.embedded.status import daemon_statuses
 
 layout = Layout(Path(sys.argv[1]))
 layout.make()
@@ -231,3 +233,16 @@ def test_detached_cluster_outlives_its_starter_until_it_is_ended(tmp_path: Path,
     assert control.processes()["a"]["exit_code"] is None
     control.end()
     assert of_folder(tmp_path) == []
+
+
+def test_processes_are_told_as_daemons_but_for_what_only_formats(control: Control) -> None:
+    pid = start(control, "rm", SLEEP)
+    start(control, "nm", ["/bin/sh", "-c", "exit 3"])
+    start(control, "format", SLEEP)
+    until(lambda: control.processes()["nm"]["exit_code"] == 3, "one has ended")
+    told = {one.name: one for one in daemon_statuses(control)}
+    assert sorted(told) == ["nm", "rm"]
+    assert (told["rm"].pid, told["rm"].running, told["nm"].exit_code) == (pid, True, 3)
+    assert abs(told["rm"].started_at_s - time.time()) < 600
+    control.end()
+    assert daemon_statuses(control) == ()
