@@ -81,7 +81,7 @@ def test_wrong_values_name_field_value_and_what_would_be_right(wrong: dict[str, 
         {"memory_mb": 2**31 - 1},
         {"vcores": 1},
         {"vcores": 2**31 - 1},
-        {"jvm_flags": {role: () for role in ("rm", "nm", "nn", "dn", "client")}},
+        {"jvm_flags": dict.fromkeys(("rm", "nm", "nn", "dn", "client"), ())},
     ],
 )
 def test_what_is_at_the_edge_is_taken(right: dict[str, Any]) -> None:

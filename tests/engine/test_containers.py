@@ -131,8 +131,21 @@ def test_members_are_counted_anew_when_what_was_said_of_one_changes() -> None:
     assert state_of(world) is JobState.RUNNING
 
 
-def state_of(world: World) -> JobState:
-    view = world.engine.job("j")
+def test_a_member_that_turns_out_to_be_another_jobs_counts_for_that_gang_and_no_more_for_the_first() -> None:
+    world = world_of("gang:2")
+    world.submit("other", "gang:2")
+    world.seen("k1", "other", "cpu", worker(0))
+    world.seen("k2", "j", "cpu", worker(0))
+    world.seen("k2", "other", "cpu", worker(0))
+    assert (state_of(world), state_of(world, "other")) == (JobState.PENDING, JobState.RUNNING)
+    world.ask("j", ask(1, worker(1)))
+    assert world.decide() == [], "both of its members are still to come"
+    world.ask("j", ask(2, worker(1)))
+    assert [len(one.assignments) for one in world.decide()] == [2]
+
+
+def state_of(world: World, job_id: str = "j") -> JobState:
+    view = world.engine.job(job_id)
     assert view is not None
     return view.state
 

@@ -47,7 +47,9 @@ def _remove_from_elsewhere(core: Core, known: Container, container: Container) -
     if known.server_id != container.server_id and core.state.servers[known.server_id].gpus:
         core.commands.append(Unbind(container_id=known.container_id, server_id=known.server_id))
     if known.job_id != container.job_id:
-        core.settle_job(core.state.jobs[known.job_id])
+        before = core.state.jobs[known.job_id]
+        count_members(before)
+        core.settle_job(before)
 
 
 def bind(container: Container) -> Bind:
