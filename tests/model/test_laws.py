@@ -164,6 +164,14 @@ def test_a_decision_that_no_job_has_is_named() -> None:
     assert (6, "jobs have decisions [] under way, the cluster [7]") in evidence(state)
 
 
+def test_a_gang_that_is_not_placed_is_found_behind_others_and_not_if_it_has_ended() -> None:
+    state = busy()
+    state.jobs["other"].gang = GangTag(4)
+    assert evidence(state) == [(4, "job other: its gang is not placed, but ['k2'] live")]
+    state.jobs["other"].end, state.jobs["other"].ended_s = JobEnd.KILLED, 5.0
+    assert evidence(state) == []
+
+
 def test_each_gpu_that_is_held_twice_is_named_with_its_holders() -> None:
     state = busy()
     put(state, "k9", "runs", "s1", Resource(0, 0, 3), 1, 2, 0)
