@@ -181,6 +181,23 @@ def test_a_job_that_turns_out_to_be_recovered_is_not_refused_any_more() -> None:
     assert code(world) is ReasonCode.NOT_ASKED
 
 
+def test_other_news_of_a_refused_job_leave_it_refused() -> None:
+    world = world_of()
+    world.submit("j", "gang:zero")
+    tell(world, "j", "gang:zero", user="somebody")
+    world.decide()
+    assert [one.job_id for one in world.refusals] == ["j"]
+    assert code(world) is ReasonCode.REFUSED
+
+
+def test_the_first_container_of_a_job_without_a_gang_says_its_level() -> None:
+    world = world_of()
+    world.submit("j")
+    world.ask("j", ask(2, worker(1)))
+    world.run()
+    assert world.engine._core.state.jobs["j"].level == 0
+
+
 def test_a_refused_job_that_ends_by_itself_is_not_refused_any_more() -> None:
     world = world_of()
     world.submit("j", "gang:zero")

@@ -96,6 +96,16 @@ def test_each_gpu_shows_who_has_it_or_will() -> None:
     assert (view.used.gpus, view.containers) == (4, 2)
 
 
+def test_what_is_under_way_shows_its_own_gpus_only() -> None:
+    world = World().up(server("s", 4))
+    for name in ("first", "second"):
+        world.submit(name)
+        world.ask(name, ask(1, worker(1)))
+    world.decide()
+    ((view,), _) = world.engine.servers()
+    assert [one.job_id for one in view.gpus] == ["first", "second", "", ""]
+
+
 def test_a_virtual_cluster_that_is_removed_stays_while_jobs_speak_of_it() -> None:
     world = full()
     for path in ("a", "never"):

@@ -82,6 +82,7 @@ def test_capacity_settles_once_all_servers_of_before_are_back_unless_the_cluster
     cluster_id: str, missed: set[str]
 ) -> None:
     world = World().up(server("s1"), server("s2"))
+    world.decide()
     register(world, cluster_id)
     session = world.engine._core.session
     assert set(session.missing) == missed

@@ -158,6 +158,19 @@ def test_states_that_differ_have_other_digests() -> None:
     assert world.engine.digest() == digests[-1], "a pass that decides nothing changes nothing"
 
 
+def test_the_order_in_which_things_came_makes_no_other_state() -> None:
+    digests = []
+    for names in (("a", "b"), ("b", "a")):
+        world = World().up()
+        for name in names:
+            world.change(server(name))
+            world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster(f"root.{name}")))
+            world.submit(name, submit_time_s=1.0)
+        world.engine._core.to_check.clear()
+        digests.append(world.engine.digest())
+    assert digests[0] == digests[1]
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_snapshot_of_another_version_is_refused(version: int) -> None:
     image = msgspec.msgpack.decode(Engine().snapshot())

@@ -158,6 +158,18 @@ def test_gpus_are_free_and_something_else_is_short() -> None:
     )
 
 
+def test_a_container_without_gpus_says_what_no_server_has_to_spare() -> None:
+    world = World(EngineSettings(cpu_share=0.5)).up(server("s1", memory_mb=1_000, vcores=20))
+    hold(world, "k", "s1", 0, memory_mb=400)
+    world.submit("j")
+    world.ask("j", ask(1, Resource(200, 1)))
+    world.decide()
+    assert world.why("j") == (
+        "other_resources: asks 1 container of 200 MB and 1 vcores; 4 GPUs are free on 1 server,"
+        " but no server has so much memory and vcores beside its free GPUs' share"
+    )
+
+
 def test_a_refusal_of_the_resource_manager_holds_for_what_it_refused() -> None:
     world = world_of(ask(1, worker(4)))
     world.now_s = 100.0
