@@ -175,6 +175,14 @@ def test_supervisor_killed_takes_the_daemons_along_and_the_rest_is_found(control
     assert of_folder(control.layout.root) == []
 
 
+def test_what_is_started_while_the_rest_is_ended_ends_too(control: Control, of_folder: OfFolder) -> None:
+    start(control, "b", ["/bin/bash", "-c", "setsid bash -c 'for n in {1..60}; do (setsid sleep 1000 &); done'"])
+    os.kill(control.supervisor.pid, signal.SIGKILL)
+    until(lambda: not control.supervisor.running, "the supervisor is gone")
+    control.end()
+    assert of_folder(control.layout.root) == []
+
+
 def test_process_that_got_the_supervisors_id_later_is_left_alone(control: Control) -> None:
     with subprocess.Popen(SLEEP) as other:
         ours = control.supervisor

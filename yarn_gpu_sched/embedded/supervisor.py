@@ -32,6 +32,7 @@ import psutil
 
 MARK = "YGS_EMBEDDED_CLUSTER"
 REQUEST_BYTES_MAX = 1 << 20
+SWEEP_S_MAX = 10.0
 _CLIENT_S, _END_S = 5.0, 20.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -208,11 +209,18 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def sweep(mark: str) -> int:
-    """Kill every process that carries this cluster's mark; return how many."""
-    found = marked(mark)
-    for process in found:
-        _kill(process)
-    return len(found)
+    """Kill every process that carries this cluster's mark, those that came meanwhile too; return how many.
+
+    They are gone when this returns, unless the kernel cannot end one: then it is left after a while.
+    """
+    killed: set[psutil.Process] = set()
+    deadline_s = time.monotonic() + SWEEP_S_MAX
+    while (found := marked(mark)) and time.monotonic() < deadline_s:
+        for process in found:
+            _kill(process)
+        killed.update(found)
+        psutil.wait_procs(found, timeout=1.0)
+    return len(killed)
 
 
 def _carries(process: psutil.Process, mark: str) -> bool:
