@@ -16,6 +16,7 @@ import pytest
 
 from tests.embedded.conftest import OfFolder
 from tests.embedded.waiting import until
+from yarn_gpu_sched.embedded import supervisor as supervisor_module
 from yarn_gpu_sched.embedded.control import Control, SupervisorId, start_supervisor
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.layout import Layout
@@ -175,12 +176,22 @@ def test_supervisor_killed_takes_the_daemons_along_and_the_rest_is_found(control
     assert of_folder(control.layout.root) == []
 
 
-def test_what_is_started_while_the_rest_is_ended_ends_too(control: Control, of_folder: OfFolder) -> None:
-    start(control, "b", ["/bin/bash", "-c", "setsid bash -c 'for n in {1..60}; do (setsid sleep 1000 &); done'"])
-    os.kill(control.supervisor.pid, signal.SIGKILL)
-    until(lambda: not control.supervisor.running, "the supervisor is gone")
-    control.end()
-    assert of_folder(control.layout.root) == []
+def test_what_is_started_while_the_rest_is_ended_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = f"mark-of-a-sweep-{os.getpid()}"
+    environment = os.environ | {supervisor_module.MARK: mark}
+    started = [subprocess.Popen(SLEEP, env=environment)]
+    kill = supervisor_module._kill
+
+    def start_another_and_kill(process: psutil.Process) -> None:
+        if len(started) < 3:
+            started.append(subprocess.Popen(SLEEP, env=environment))
+        kill(process)
+
+    monkeypatch.setattr(supervisor_module, "_kill", start_another_and_kill)
+    assert supervisor_module.sweep(mark) == 3
+    assert supervisor_module.marked(mark) == []
+    for process in started:
+        process.wait(timeout=10)
 
 
 def test_process_that_got_the_supervisors_id_later_is_left_alone(control: Control) -> None:
