@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 
 from yarn_gpu_sched.engine import events
-from yarn_gpu_sched.model.ask import RequestKey
+from yarn_gpu_sched.model.ask import PlaceAsk, RequestKey
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.resource import Resource
@@ -34,9 +34,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 names = texts.filter(bool)
 resources = st.builds(Resource, st.integers(0, 1 << 40), st.integers(0, 1 << 20), st.integers(0, 16))
 keys = st.builds(RequestKey, st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1))
-servers = st.builds(Server, names, texts, names, resources, texts, st.sampled_from(ServerState))
+servers = st.builds(Server, names, texts, names, resources, texts, st.sampled_from(ServerState), st.booleans())
 gpus = st.none() | st.integers(0, (1 << 32) - 1)
-virtual_clusters = st.builds(VirtualCluster, names, gpus, gpus, st.booleans())
+virtual_clusters = st.builds(VirtualCluster, names, gpus, gpus, st.booleans(), st.booleans())
 whole_ms = st.integers(-(1 << 36), 1 << 42).map(lambda milliseconds: milliseconds / 1_000)
 jobs = st.builds(
     Job,
@@ -50,6 +50,9 @@ jobs = st.builds(
     active=st.booleans(),
     recovered=st.booleans(),
     unmanaged=st.booleans(),
+    priority=st.integers(-(1 << 31), (1 << 31) - 1),
+    keeps_containers=st.booleans(),
+    expire_time_s=st.none() | whole_ms,
 )
 
 
@@ -108,6 +111,18 @@ def test_a_withdrawn_ask_is_left_out() -> None:
     event = change_event(1.0, change)
     assert isinstance(event, events.AsksChanged)
     assert [ask.key.priority for ask in event.asks] == [1, 3]
+
+
+def test_where_an_ask_may_go_and_may_not() -> None:
+    places = [ask_pb2.PlaceAsk(place="gpu-a1", count=2), ask_pb2.PlaceAsk(place="/rack-a", count=3)]
+    ask = ask_pb2.Ask(count=3, places=places, strict=True)
+    change = link_pb2.Change(asks=ask_pb2.JobAsks(job_id="j", attempt=1, asks=[ask], blacklist=["gpu-b1", "/rack-c"]))
+    event = change_event(1.0, change)
+    assert isinstance(event, events.AsksChanged)
+    assert event.asks[0].places == (PlaceAsk("gpu-a1", 2), PlaceAsk("/rack-a", 3))
+    assert [place.is_rack for place in event.asks[0].places] == [False, True]
+    assert event.asks[0].strict
+    assert event.blacklist == ("gpu-b1", "/rack-c")
 
 
 def test_what_others_said_becomes_one_printable_line() -> None:

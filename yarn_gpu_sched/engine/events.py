@@ -78,11 +78,13 @@ class AsksChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
     """All pending asks of a job's attempt; replaces what was known. Of an unknown job or an older attempt: ignored.
 
     Of a newer attempt: it begins with them. A resource manager that changes while it is looked at tells of them first.
+    ``blacklist``: hosts and racks on which the application wants nothing.
     """
 
     job_id: str
     attempt: int
     asks: tuple[Ask, ...]
+    blacklist: tuple[str, ...] = ()
 
 
 class ContainerSeen(Event, frozen=True, gc=False, tag=True, kw_only=True):

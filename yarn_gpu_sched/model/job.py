@@ -25,7 +25,9 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     """What the resource manager says of a job.
 
     ``submit_time_s`` is by the resource manager's clock and only orders jobs, ties by ``job_id``. ``attempt`` is 0 before the
-    first. ``active`` is false until the resource manager lets the job ask for containers.
+    first. ``active`` is false until the resource manager lets the job ask for containers. Of higher ``priority`` goes first in its
+    virtual cluster. ``keeps_containers``: they outlive an attempt. ``expire_time_s``: when the resource manager will end it, by
+    the resource manager's clock.
     """
 
     job_id: str
@@ -38,3 +40,6 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     active: bool = True
     recovered: bool = False
     unmanaged: bool = False
+    priority: int = 0
+    keeps_containers: bool = False
+    expire_time_s: float | None = None

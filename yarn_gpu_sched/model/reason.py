@@ -19,6 +19,8 @@ class ReasonCode(enum.Enum):
     NO_RESOURCE_MANAGER = "no_resource_manager"
     DECIDED = "decided"
     REFUSED = "refused"
+    GANG_DEGRADED = "gang_degraded"
+    GATHERING = "gathering"
 
 
 class WaitingReason(msgspec.Struct, frozen=True, gc=False):

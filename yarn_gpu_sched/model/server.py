@@ -18,7 +18,10 @@ class ServerState(enum.Enum):
 
 
 class Server(msgspec.Struct, frozen=True, gc=False):
-    """A server. GPU indices are 0 to ``capacity.gpus`` - 1, in the order of nvidia-smi."""
+    """A server. GPU indices are 0 to ``capacity.gpus`` - 1, in the order of nvidia-smi.
+
+    ``partition_shared``: its partition lends what it does not use to asks of the default partition.
+    """
 
     server_id: str
     host: str
@@ -26,6 +29,7 @@ class Server(msgspec.Struct, frozen=True, gc=False):
     capacity: Resource
     partition: str = ""
     state: ServerState = ServerState.RUNNING
+    partition_shared: bool = False
 
     @property
     def domain(self) -> str:

@@ -25,6 +25,7 @@ from yarn_gpu_sched.protocol.enums import JOB_ENDS, OUTCOME_CODES, known
 from yarn_gpu_sched.protocol.v1 import ask_pb2, decision_pb2, job_pb2, link_pb2
 from yarn_gpu_sched.protocol.values import (
     asks_value,
+    blacklist_value,
     container_value,
     diagnostics_value,
     job_value,
@@ -84,6 +85,7 @@ def _asks_changed(now_s: float, message: ask_pb2.JobAsks) -> events.AsksChanged:
         job_id=checked_id("job_id", message.job_id),
         attempt=checked_count("attempt", message.attempt, 1, (1 << 32) - 1),
         asks=asks_value(message.asks),
+        blacklist=blacklist_value(message.blacklist),
     )
 
 

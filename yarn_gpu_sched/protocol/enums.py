@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.server import ServerState
 from yarn_gpu_sched.protocol.bad_field import BadField
-from yarn_gpu_sched.protocol.v1 import decision_pb2, job_pb2, reason_pb2, server_pb2
+from yarn_gpu_sched.protocol.v1 import decision_pb2, job_pb2, reason_pb2, server_pb2, virtual_cluster_pb2
 
 Value = TypeVar("Value")
 
@@ -19,6 +19,10 @@ SERVER_STATES: Mapping[int, ServerState] = {
     server_pb2.SERVER_STATE_RUNNING: ServerState.RUNNING,
     server_pb2.SERVER_STATE_DRAINING: ServerState.DRAINING,
     server_pb2.SERVER_STATE_UNHEALTHY: ServerState.UNHEALTHY,
+}
+UNTAGGED_JOBS: Mapping[int, bool] = {
+    virtual_cluster_pb2.UNTAGGED_JOBS_UNSPECIFIED: False,
+    virtual_cluster_pb2.UNTAGGED_JOBS_DEBOUNCE: True,
 }
 JOB_ENDS: Mapping[int, JobEnd] = {
     job_pb2.JOB_END_SUCCEEDED: JobEnd.SUCCEEDED,
@@ -43,6 +47,10 @@ REASON_CODES: Mapping[int, ReasonCode] = {
 
 SERVER_STATE_NUMBERS: Mapping[ServerState, server_pb2.ServerState.ValueType] = {
     value: server_pb2.ServerState.Value(f"SERVER_STATE_{value.name}") for value in ServerState
+}
+UNTAGGED_JOBS_NUMBERS: Mapping[bool, virtual_cluster_pb2.UntaggedJobs.ValueType] = {
+    False: virtual_cluster_pb2.UNTAGGED_JOBS_UNSPECIFIED,
+    True: virtual_cluster_pb2.UNTAGGED_JOBS_DEBOUNCE,
 }
 JOB_END_NUMBERS: Mapping[JobEnd, job_pb2.JobEnd.ValueType] = {
     value: job_pb2.JobEnd.Value(f"JOB_END_{value.name}") for value in JobEnd

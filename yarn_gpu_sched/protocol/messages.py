@@ -9,7 +9,7 @@ from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.protocol.bounds import one_line
-from yarn_gpu_sched.protocol.enums import REASON_NUMBERS, SERVER_STATE_NUMBERS
+from yarn_gpu_sched.protocol.enums import REASON_NUMBERS, SERVER_STATE_NUMBERS, UNTAGGED_JOBS_NUMBERS
 from yarn_gpu_sched.protocol.v1 import (
     ask_pb2,
     container_pb2,
@@ -44,6 +44,7 @@ def server_message(server: Server) -> server_pb2.Server:
         partition=server.partition,
         capacity=resource_message(server.capacity),
         state=SERVER_STATE_NUMBERS[server.state],
+        partition_shared=server.partition_shared,
     )
 
 
@@ -54,6 +55,7 @@ def virtual_cluster_message(vc: VirtualCluster) -> virtual_cluster_pb2.VirtualCl
         quota_gpus=vc.quota_gpus,
         maximum_gpus=vc.maximum_gpus,
         running=vc.running,
+        untagged_jobs=UNTAGGED_JOBS_NUMBERS[vc.debounce],
     )
 
 
@@ -70,6 +72,9 @@ def job_message(job: Job) -> job_pb2.Job:
         active=job.active,
         recovered=job.recovered,
         unmanaged=job.unmanaged,
+        priority=job.priority,
+        keeps_containers=job.keeps_containers,
+        expire_time=None if job.expire_time_s is None else timestamp_message(job.expire_time_s),
     )
 
 

@@ -4,11 +4,12 @@ Written for speed: each container and each ask of a cluster passes through here.
 repeat endlessly, so they are built once and shared.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
 
-from yarn_gpu_sched.model.ask import Ask, RequestKey
+from yarn_gpu_sched.model.ask import Ask, PlaceAsk, RequestKey
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.resource import Resource
@@ -23,7 +24,7 @@ from yarn_gpu_sched.protocol.bounds import (
     checked_text,
     one_line,
 )
-from yarn_gpu_sched.protocol.enums import SERVER_STATES, known
+from yarn_gpu_sched.protocol.enums import SERVER_STATES, UNTAGGED_JOBS, known
 from yarn_gpu_sched.protocol.v1 import (
     ask_pb2,
     container_pb2,
@@ -66,6 +67,7 @@ def server_value(message: server_pb2.Server) -> Server:
         resource_value("capacity", message.capacity),
         checked_text("partition", message.partition),
         known("state", message.state, SERVER_STATES),
+        message.partition_shared,
     )
 
 
@@ -76,16 +78,17 @@ def virtual_cluster_value(message: virtual_cluster_pb2.VirtualCluster) -> Virtua
         message.quota_gpus if message.HasField("quota_gpus") else None,
         message.maximum_gpus if message.HasField("maximum_gpus") else None,
         message.running,
+        known("untagged_jobs", message.untagged_jobs, UNTAGGED_JOBS),
     )
 
 
-def _submit_time_s(message: job_pb2.Job) -> float:
-    if not message.HasField("submit_time"):
-        return 0.0
-    time = message.submit_time
-    checked_count("submit_time.nanos", time.nanos, 0, _NANOS_PER_SECOND - 1)
-    checked_count("submit_time.seconds", time.seconds, -_YEAR_10000_S, _YEAR_10000_S)
-    return (time.seconds * _NANOS_PER_SECOND + time.nanos) / _NANOS_PER_SECOND
+def _time_s(message: job_pb2.Job, field: Literal["submit_time", "expire_time"]) -> float | None:
+    if not message.HasField(field):
+        return None
+    time = getattr(message, field)
+    checked_count(f"{field}.nanos", time.nanos, 0, _NANOS_PER_SECOND - 1)
+    checked_count(f"{field}.seconds", time.seconds, -_YEAR_10000_S, _YEAR_10000_S)
+    return float((time.seconds * _NANOS_PER_SECOND + time.nanos) / _NANOS_PER_SECOND)
 
 
 def job_value(message: job_pb2.Job) -> Job:
@@ -98,12 +101,34 @@ def job_value(message: job_pb2.Job) -> Job:
         checked_text("user", message.user),
         message.name[: bounds.PATH_CHARACTERS_MAX],
         tuple(checked_text("tags", tag) for tag in message.tags),
-        _submit_time_s(message),
+        _time_s(message, "submit_time") or 0.0,
         message.attempt,
         message.active,
         message.recovered,
         message.unmanaged,
+        message.priority,
+        message.keeps_containers,
+        _time_s(message, "expire_time"),
     )
+
+
+def _place_asks(messages: Sequence[ask_pb2.PlaceAsk]) -> tuple[PlaceAsk, ...]:
+    if len(messages) > bounds.PLACES_MAX:
+        raise BadField("places", f"{len(messages)} places", f"at most {bounds.PLACES_MAX}")
+    return tuple(
+        PlaceAsk(
+            checked_path("places.place", message.place),
+            checked_count("places.count", message.count, 1, bounds.CONTAINERS_ASKED_MAX),
+        )
+        for message in messages
+    )
+
+
+def blacklist_value(places: Sequence[str]) -> tuple[str, ...]:
+    """Convert hosts and racks that an application wants nothing of."""
+    if len(places) > bounds.PLACES_MAX:
+        raise BadField("blacklist", f"{len(places)} places", f"at most {bounds.PLACES_MAX}")
+    return tuple(checked_path("blacklist", place) for place in places)
 
 
 def ask_value(message: ask_pb2.Ask) -> Ask:
@@ -115,7 +140,15 @@ def ask_value(message: ask_pb2.Ask) -> Ask:
         resource_value("resource", message.resource),
         message.application_master,
         checked_text("partition", message.partition),
+        _place_asks(message.places) if message.places else (),
+        _strict(message),
     )
+
+
+def _strict(message: ask_pb2.Ask) -> bool:
+    if message.strict and not message.places:
+        raise BadField("strict", "true", "false where no place is named")
+    return message.strict
 
 
 def asks_value(messages: Iterable[ask_pb2.Ask]) -> tuple[Ask, ...]:

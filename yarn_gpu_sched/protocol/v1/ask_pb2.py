@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/ask.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"=\n\nRequestKey\x12\x10\n\x08priority\x18\x01 \x01(\x05\x12\x1d\n\x15\x61llocation_request_id\x18\x02 \x01(\x03\"\x9e\x01\n\x03\x41sk\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12-\n\x08resource\x18\x03 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x1a\n\x12\x61pplication_master\x18\x04 \x01(\x08\x12\x11\n\tpartition\x18\x05 \x01(\t\"P\n\x07JobAsks\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12$\n\x04\x61sks\x18\x03 \x03(\x0b\x32\x16.yarn_gpu_sched.v1.AskB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/ask.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"=\n\nRequestKey\x12\x10\n\x08priority\x18\x01 \x01(\x05\x12\x1d\n\x15\x61llocation_request_id\x18\x02 \x01(\x03\"(\n\x08PlaceAsk\x12\r\n\x05place\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\"\xdb\x01\n\x03\x41sk\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12-\n\x08resource\x18\x03 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x1a\n\x12\x61pplication_master\x18\x04 \x01(\x08\x12\x11\n\tpartition\x18\x05 \x01(\t\x12+\n\x06places\x18\x06 \x03(\x0b\x32\x1b.yarn_gpu_sched.v1.PlaceAsk\x12\x0e\n\x06strict\x18\x07 \x01(\x08\"c\n\x07JobAsks\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12$\n\x04\x61sks\x18\x03 \x03(\x0b\x32\x16.yarn_gpu_sched.v1.Ask\x12\x11\n\tblacklist\x18\x04 \x03(\tB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,8 +35,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
   _globals['_REQUESTKEY']._serialized_start=84
   _globals['_REQUESTKEY']._serialized_end=145
-  _globals['_ASK']._serialized_start=148
-  _globals['_ASK']._serialized_end=306
-  _globals['_JOBASKS']._serialized_start=308
-  _globals['_JOBASKS']._serialized_end=388
+  _globals['_PLACEASK']._serialized_start=147
+  _globals['_PLACEASK']._serialized_end=187
+  _globals['_ASK']._serialized_start=190
+  _globals['_ASK']._serialized_end=409
+  _globals['_JOBASKS']._serialized_start=411
+  _globals['_JOBASKS']._serialized_end=510
 # @@protoc_insertion_point(module_scope)

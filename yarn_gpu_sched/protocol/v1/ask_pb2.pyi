@@ -46,6 +46,32 @@ class RequestKey(_message.Message):
 Global___RequestKey: _TypeAlias = RequestKey  # noqa: Y015
 
 @_typing.final
+class PlaceAsk(_message.Message):
+    """Containers of an ask that are wanted at one place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """A host name, lower case, or a rack ("/rack-a"). At most 1,024 characters."""
+    count: _builtins.int
+    """How many are wanted there. At most 1,000,000."""
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "place", b"place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceAsk: _TypeAlias = PlaceAsk  # noqa: Y015
+
+@_typing.final
 class Ask(_message.Message):
     """A pending container request: count x resource. Asks are absolute totals, never deltas."""
 
@@ -56,12 +82,16 @@ class Ask(_message.Message):
     RESOURCE_FIELD_NUMBER: _builtins.int
     APPLICATION_MASTER_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Containers still wanted. At most 1,000,000; 0 withdraws the ask."""
     application_master: _builtins.bool
     """True for the container of the application's own master."""
     partition: _builtins.str
     """Node label the ask names; empty is the default partition."""
+    strict: _builtins.bool
+    """True: only the places named will do. False: they are preferred, any other will do."""
     @_builtins.property
     def key(self) -> Global___RequestKey:
         """Which ask of the job."""
@@ -69,6 +99,10 @@ class Ask(_message.Message):
     @_builtins.property
     def resource(self) -> _resource_pb2.Resource:
         """What each of them gets."""
+
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlaceAsk]:
+        """Hosts and racks that it names. At most 4,096. Empty: any server will do."""
 
     def __init__(
         self,
@@ -78,10 +112,12 @@ class Ask(_message.Message):
         resource: _resource_pb2.Resource | None = ...,
         application_master: _builtins.bool = ...,
         partition: _builtins.str = ...,
+        places: _abc.Iterable[Global___PlaceAsk] | None = ...,
+        strict: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_master", b"application_master", "count", b"count", "key", b"key", "partition", b"partition", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_master", b"application_master", "count", b"count", "key", b"key", "partition", b"partition", "places", b"places", "resource", b"resource", "strict", b"strict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -96,6 +132,7 @@ class JobAsks(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
+    BLACKLIST_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     attempt: _builtins.int
@@ -104,16 +141,21 @@ class JobAsks(_message.Message):
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ask]:
         """Every pending ask; an ask that is missing here is withdrawn."""
 
+    @_builtins.property
+    def blacklist(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Hosts (lower case) and racks on which the application wants nothing. At most 4,096."""
+
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         attempt: _builtins.int = ...,
         asks: _abc.Iterable[Global___Ask] | None = ...,
+        blacklist: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks", b"asks", "attempt", b"attempt", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks", b"asks", "attempt", b"attempt", "blacklist", b"blacklist", "job_id", b"job_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

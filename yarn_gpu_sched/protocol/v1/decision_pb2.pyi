@@ -188,6 +188,36 @@ class RefuseJob(_message.Message):
 Global___RefuseJob: _TypeAlias = RefuseJob  # noqa: Y015
 
 @_typing.final
+class RequeueJob(_message.Message):
+    """End all of the job's containers, its master's included, without counting it as a failure: it starts anew and asks again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job."""
+    attempt: _builtins.int
+    """The attempt that is ended; any other current attempt refuses it."""
+    diagnostics: _builtins.str
+    """Shown to the submitter."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        diagnostics: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "diagnostics", b"diagnostics", "job_id", b"job_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequeueJob: _TypeAlias = RequeueJob  # noqa: Y015
+
+@_typing.final
 class Decision(_message.Message):
     """What the service wants done. Each gets exactly one Outcome on the same stream."""
 
@@ -198,6 +228,7 @@ class Decision(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     PLACE_GANG_FIELD_NUMBER: _builtins.int
     REFUSE_JOB_FIELD_NUMBER: _builtins.int
+    REQUEUE_JOB_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.int
     """Unique within one session (one stream). A repeated id is answered with the outcome it already has."""
     session_id: _builtins.str
@@ -212,6 +243,10 @@ class Decision(_message.Message):
     def refuse_job(self) -> Global___RefuseJob:
         """End a job."""
 
+    @_builtins.property
+    def requeue_job(self) -> Global___RequeueJob:
+        """Start a job anew."""
+
     def __init__(
         self,
         *,
@@ -220,12 +255,13 @@ class Decision(_message.Message):
         epoch: _builtins.int = ...,
         place_gang: Global___PlaceGang | None = ...,
         refuse_job: Global___RefuseJob | None = ...,
+        requeue_job: Global___RequeueJob | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "place_gang", b"place_gang", "refuse_job", b"refuse_job"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "decision_id", b"decision_id", "epoch", b"epoch", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "decision_id", b"decision_id", "epoch", b"epoch", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["place_gang", "refuse_job"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["place_gang", "refuse_job", "requeue_job"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 

@@ -95,6 +95,9 @@ class Job(_message.Message):
     ACTIVE_FIELD_NUMBER: _builtins.int
     RECOVERED_FIELD_NUMBER: _builtins.int
     UNMANAGED_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    KEEPS_CONTAINERS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Unique name, for YARN the application id. At most 256 characters."""
     virtual_cluster: _builtins.str
@@ -111,6 +114,10 @@ class Job(_message.Message):
     """True when the resource manager recovered the job after a restart: never refused as impossible."""
     unmanaged: _builtins.bool
     """True for a YARN application whose master runs outside the cluster."""
+    priority: _builtins.int
+    """Priority among the jobs of its virtual cluster: higher goes first (YARN: the application's priority)."""
+    keeps_containers: _builtins.bool
+    """True when its containers outlive an attempt (YARN: keep-containers-across-application-attempts)."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Application tags. Those that begin with "gang:" are read by the service."""
@@ -118,6 +125,10 @@ class Job(_message.Message):
     @_builtins.property
     def submit_time(self) -> _timestamp_pb2.Timestamp:
         """When it was submitted, by the resource manager's clock. Orders jobs; ties by job_id."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When the resource manager will end it, by its clock; absent: it has no time limit (YARN: the application's lifetime)."""
 
     def __init__(
         self,
@@ -132,10 +143,13 @@ class Job(_message.Message):
         active: _builtins.bool = ...,
         recovered: _builtins.bool = ...,
         unmanaged: _builtins.bool = ...,
+        priority: _builtins.int = ...,
+        keeps_containers: _builtins.bool = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["submit_time", b"submit_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "submit_time", b"submit_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "attempt", b"attempt", "job_id", b"job_id", "name", b"name", "recovered", b"recovered", "submit_time", b"submit_time", "tags", b"tags", "unmanaged", b"unmanaged", "user", b"user", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "attempt", b"attempt", "expire_time", b"expire_time", "job_id", b"job_id", "keeps_containers", b"keeps_containers", "name", b"name", "priority", b"priority", "recovered", b"recovered", "submit_time", b"submit_time", "tags", b"tags", "unmanaged", b"unmanaged", "user", b"user", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -47,6 +47,10 @@ class _WaitingReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wai
     """A decision has been sent and its outcome is awaited."""
     WAITING_REASON_CODE_REFUSED: _WaitingReasonCode.ValueType  # 11
     """The resource manager has been told to end the job; its end is awaited."""
+    WAITING_REASON_CODE_GANG_DEGRADED: _WaitingReasonCode.ValueType  # 12
+    """A member of its gang was lost: its place is held for the replacement, then the job starts anew as a whole."""
+    WAITING_REASON_CODE_GATHERING: _WaitingReasonCode.ValueType  # 13
+    """Its asks are watched for a while before they are taken as a gang."""
 
 class WaitingReasonCode(_WaitingReasonCode, metaclass=_WaitingReasonCodeEnumTypeWrapper):
     """Why a job waits."""
@@ -75,6 +79,10 @@ WAITING_REASON_CODE_DECIDED: WaitingReasonCode.ValueType  # 10
 """A decision has been sent and its outcome is awaited."""
 WAITING_REASON_CODE_REFUSED: WaitingReasonCode.ValueType  # 11
 """The resource manager has been told to end the job; its end is awaited."""
+WAITING_REASON_CODE_GANG_DEGRADED: WaitingReasonCode.ValueType  # 12
+"""A member of its gang was lost: its place is held for the replacement, then the job starts anew as a whole."""
+WAITING_REASON_CODE_GATHERING: WaitingReasonCode.ValueType  # 13
+"""Its asks are watched for a while before they are taken as a gang."""
 Global___WaitingReasonCode: _TypeAlias = WaitingReasonCode  # noqa: Y015
 
 @_typing.final

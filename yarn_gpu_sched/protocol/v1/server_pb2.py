@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eyarn_gpu_sched/v1/server.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"\xa8\x01\n\x06Server\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04rack\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\t\x12-\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12-\n\x05state\x18\x06 \x01(\x0e\x32\x1e.yarn_gpu_sched.v1.ServerState*|\n\x0bServerState\x12\x1c\n\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14SERVER_STATE_RUNNING\x10\x01\x12\x19\n\x15SERVER_STATE_DRAINING\x10\x02\x12\x1a\n\x16SERVER_STATE_UNHEALTHY\x10\x03\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eyarn_gpu_sched/v1/server.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"\xc2\x01\n\x06Server\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04rack\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\t\x12-\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12-\n\x05state\x18\x06 \x01(\x0e\x32\x1e.yarn_gpu_sched.v1.ServerState\x12\x18\n\x10partition_shared\x18\x07 \x01(\x08*|\n\x0bServerState\x12\x1c\n\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14SERVER_STATE_RUNNING\x10\x01\x12\x19\n\x15SERVER_STATE_DRAINING\x10\x02\x12\x1a\n\x16SERVER_STATE_UNHEALTHY\x10\x03\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.server_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_SERVERSTATE']._serialized_start=258
-  _globals['_SERVERSTATE']._serialized_end=382
+  _globals['_SERVERSTATE']._serialized_start=284
+  _globals['_SERVERSTATE']._serialized_end=408
   _globals['_SERVER']._serialized_start=88
-  _globals['_SERVER']._serialized_end=256
+  _globals['_SERVER']._serialized_end=282
 # @@protoc_insertion_point(module_scope)

@@ -58,6 +58,7 @@ class Server(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    PARTITION_SHARED_FIELD_NUMBER: _builtins.int
     server_id: _builtins.str
     """Unique name, for YARN the NodeId "host:port". At most 256 characters."""
     host: _builtins.str
@@ -68,6 +69,8 @@ class Server(_message.Message):
     """Node label (partition); empty is YARN's default partition."""
     state: Global___ServerState.ValueType
     """What may be done with the server."""
+    partition_shared: _builtins.bool
+    """True when its partition lends what it does not use to asks of the default partition (YARN: a non-exclusive node label)."""
     @_builtins.property
     def capacity(self) -> _resource_pb2.Resource:
         """All that the server offers. GPU indices are 0 to gpus - 1, in the order of nvidia-smi."""
@@ -81,10 +84,11 @@ class Server(_message.Message):
         partition: _builtins.str = ...,
         capacity: _resource_pb2.Resource | None = ...,
         state: Global___ServerState.ValueType = ...,
+        partition_shared: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "host", b"host", "partition", b"partition", "rack", b"rack", "server_id", b"server_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "host", b"host", "partition", b"partition", "partition_shared", b"partition_shared", "rack", b"rack", "server_id", b"server_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

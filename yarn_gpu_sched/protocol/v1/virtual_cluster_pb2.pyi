@@ -5,6 +5,7 @@ isort:skip_file
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as _resource_pb2
 import builtins as _builtins
 import sys
@@ -17,6 +18,26 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _UntaggedJobs:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UntaggedJobsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UntaggedJobs.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNTAGGED_JOBS_UNSPECIFIED: _UntaggedJobs.ValueType  # 0
+    """Their containers are placed one by one."""
+    UNTAGGED_JOBS_DEBOUNCE: _UntaggedJobs.ValueType  # 1
+    """What they ask with GPUs is a gang as soon as their asks have not changed for a while."""
+
+class UntaggedJobs(_UntaggedJobs, metaclass=_UntaggedJobsEnumTypeWrapper):
+    """How jobs of a virtual cluster that carry no gang tag are taken."""
+
+UNTAGGED_JOBS_UNSPECIFIED: UntaggedJobs.ValueType  # 0
+"""Their containers are placed one by one."""
+UNTAGGED_JOBS_DEBOUNCE: UntaggedJobs.ValueType  # 1
+"""What they ask with GPUs is a gang as soon as their asks have not changed for a while."""
+Global___UntaggedJobs: _TypeAlias = UntaggedJobs  # noqa: Y015
+
 @_typing.final
 class VirtualCluster(_message.Message):
     """A tenant with a GPU quota; one YARN leaf queue."""
@@ -27,6 +48,7 @@ class VirtualCluster(_message.Message):
     QUOTA_GPUS_FIELD_NUMBER: _builtins.int
     MAXIMUM_GPUS_FIELD_NUMBER: _builtins.int
     RUNNING_FIELD_NUMBER: _builtins.int
+    UNTAGGED_JOBS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """Full queue path, for example "root.research". At most 1024 characters."""
     quota_gpus: _builtins.int
@@ -35,6 +57,8 @@ class VirtualCluster(_message.Message):
     """Configured most GPUs (absolute); absent: no limit in GPUs."""
     running: _builtins.bool
     """False while the queue is stopped or draining in YARN."""
+    untagged_jobs: Global___UntaggedJobs.ValueType
+    """How its jobs without a gang tag are taken."""
     def __init__(
         self,
         *,
@@ -42,10 +66,11 @@ class VirtualCluster(_message.Message):
         quota_gpus: _builtins.int | None = ...,
         maximum_gpus: _builtins.int | None = ...,
         running: _builtins.bool = ...,
+        untagged_jobs: Global___UntaggedJobs.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "quota_gpus", b"quota_gpus"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "path", b"path", "quota_gpus", b"quota_gpus", "running", b"running"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "path", b"path", "quota_gpus", b"quota_gpus", "running", b"running", "untagged_jobs", b"untagged_jobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__maximum_gpus: _TypeAlias = _typing.Literal["maximum_gpus"]  # noqa: Y015
     _WhichOneofArgType__maximum_gpus: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus"]  # noqa: Y015
