@@ -1,9 +1,18 @@
-"""What all tests share: how the processes that they start take signals."""
+"""What all tests share: how the processes that they start take signals, and on which Hadoop those of real clusters run."""
 
 from __future__ import annotations
 
 import signal
 
+import pytest
+
+from yarn_gpu_sched.embedded import DEFAULT_HADOOP, known_versions
+
 # A test run that a script has put in the background ignores SIGINT, and so would all that it starts; tests that interrupt
 # their own processes would wait for ever. A handler of our own becomes the default in whatever is started.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests of tests/real run on any version that is pinned."""
+    parser.addoption("--hadoop", default=DEFAULT_HADOOP, choices=known_versions(), help="Hadoop of tests/real")

@@ -14,8 +14,7 @@ from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of, serve
 from tests.real.scripted import ScriptedService, masters_on
-from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, free_port, java, shim_jar
-from yarn_gpu_sched.embedded.jars import hadoop_jars
+from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
 
 JAVA = Path(__file__).parent / "java"
 TEST_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.FailingCommits"
@@ -54,11 +53,17 @@ def _metrics_at_once(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hadoop(pytestconfig: pytest.Config) -> str:
+    """Return the version of Hadoop that these tests run on, by `--hadoop`."""
+    return str(pytestconfig.getoption("--hadoop"))
+
+
+@pytest.fixture(scope="session")
+def classes(hadoop: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the tests' compiled Java."""
     folder = tmp_path_factory.mktemp("classes")
     compiler = Path(java.java_command()).resolve().with_name("javac")
-    path = java.class_path(folder, hadoop_jars().lib, [shim_jar()])
+    path = java.class_path(folder, fetch_jars(hadoop).lib, [shim_jar()])
     sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
     done = subprocess.run(
         [str(compiler), "--release", "11", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder), *sources],
@@ -82,12 +87,13 @@ def _folder(name: str, factory: pytest.TempPathFactory, config: pytest.Config) -
 
 @pytest.fixture(scope="session")
 def served_joint(
-    classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[ServedJoint]:
     """Boot 4 servers of 4 GPUs on two racks, a server without GPUs, and the product's own service."""
     with _folder("served", tmp_path_factory, pytestconfig) as folder:
         address = f"127.0.0.1:{free_port()}"
         spec = ClusterSpec(
+            hadoop=hadoop,
             servers=((4, 4),),
             racks=2,
             cpu_servers=1,
@@ -143,7 +149,7 @@ def workers(joint: ServedJoint, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def scripted_joint(
-    classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[ScriptedJoint]:
     """Boot a server of 4 GPUs whose ResourceManager listens to a test, and whose commits a test can make fail."""
     with _folder("scripted", tmp_path_factory, pytestconfig) as folder, ScriptedService() as service:
@@ -159,6 +165,7 @@ def scripted_joint(
             "yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels",
         }
         spec = ClusterSpec(
+            hadoop=hadoop,
             servers=((1, 4),),
             racks=1,
             hdfs=False,

@@ -44,6 +44,8 @@ class JobImage(msgspec.Struct, frozen=True):
     diagnostics: str
     ended_s: float | None
     presumed_ended: bool = False
+    blacklist: tuple[str, ...] = ()
+    ceiling: int = int(Level.ANYWHERE)
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -87,6 +89,8 @@ def job_image(record: JobRecord) -> JobImage:
         diagnostics=record.diagnostics,
         ended_s=record.ended_s,
         presumed_ended=record.presumed_ended,
+        blacklist=record.blacklist,
+        ceiling=int(record.ceiling),
     )
 
 
@@ -112,6 +116,8 @@ def restore_job(image: JobImage) -> JobRecord:
     record.diagnostics = image.diagnostics
     record.ended_s = image.ended_s
     record.presumed_ended = image.presumed_ended
+    record.blacklist = image.blacklist
+    record.ceiling = Level(image.ceiling)
     return record
 
 

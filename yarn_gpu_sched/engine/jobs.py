@@ -5,10 +5,12 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
-from yarn_gpu_sched.model.gang_tag import GangTagError, gang_tag
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.job_tags import JobTags, job_tags
+from yarn_gpu_sched.model.tag import TagError
 
 
 def on_job_changed(core: Core, event: JobChanged) -> None:
@@ -87,7 +89,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
 
 def _start_anew(record: JobRecord) -> None:
     """Begin a new attempt: its asks are void and its gang is to be placed again."""
-    record.asks = ()
+    record.asks = record.blacklist = ()
     record.in_flight = {}
     record.gang_placed = record.gang_under_way = False
     record.served = 0
@@ -97,10 +99,12 @@ def _start_anew(record: JobRecord) -> None:
 
 def _read_tags(core: Core, record: JobRecord) -> None:
     try:
-        record.gang = gang_tag(record.job.tags)
-    except GangTagError as problem:
-        record.gang = None
+        tags = job_tags(record.job.tags)
+    except TagError as problem:
+        tags = JobTags()
         core.refuse(record, str(problem))
+    record.gang = tags.gang
+    record.ceiling = Level.ANYWHERE if tags.locality is None else tags.locality.ceiling
 
 
 def count_members(record: JobRecord) -> None:
@@ -135,6 +139,7 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
         return
     if event.attempt > record.job.attempt:  # the attempt began after the job was looked at, and before its asks were
         _change(core, record, msgspec.structs.replace(record.job, attempt=event.attempt))
+    record.blacklist = event.blacklist
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
     if record.gang is not None:
         _check_gang(core, record)

@@ -8,13 +8,14 @@ import re
 
 import msgspec
 
+from yarn_gpu_sched.model.tag import TagError, shown, value_of
+
 CONTAINERS_MAX = 16_384
 """Most containers that one gang may have (the link carries a gang in one message)."""
 
 GPUS_PER_CONTAINER_MAX = 1_024
 """Most GPUs that one container may have."""
 
-_SHOWN_MAX = 100
 _SHAPE = re.compile(r"(\d{1,6})(?:x(\d{1,6})(?:\+(\d{1,6}))?)?", re.ASCII)
 
 
@@ -43,40 +44,19 @@ class GangTag(msgspec.Struct, frozen=True, gc=False):
         return f"gang:{self.gpu_containers}x{self.gpus_each}{extra}"
 
 
-class GangTagError(ValueError):
-    """A tag that begins with ``gang:`` and cannot be read, or two that disagree. The text shows the tag."""
-
-
-def shown(text: str) -> str:
-    """Make text from anybody fit for a message: no control characters, bounded."""
-    clean = "".join(char if char.isprintable() else "?" for char in text[: _SHOWN_MAX + 1])
-    return clean if len(clean) <= _SHOWN_MAX else f"{clean[:_SHOWN_MAX]}…"
-
-
 def gang_tag(tags: tuple[str, ...]) -> GangTag | None:
-    """Read the gang from an application's tags; None if no tag speaks of one.
-
-    Raises GangTagError for what is unreadable or contradictory: it is never guessed.
-    """
-    found: dict[GangTag, str] = {}
-    for tag in tags:
-        key, colon, value = tag.partition(":")
-        if colon and key.strip().lower() == "gang":
-            found.setdefault(_shape(tag, value), tag)
-    if len(found) > 1:
-        first, second = list(found.values())[:2]
-        raise GangTagError(f'tags "{shown(first)}" and "{shown(second)}" contradict each other: give one gang tag')
-    return next(iter(found), None)
+    """Read the gang from an application's tags; None if no tag speaks of one. Raises TagError."""
+    return value_of(tags, "gang", _shape)
 
 
 def _shape(tag: str, value: str) -> GangTag:
-    match = _SHAPE.fullmatch(value.strip().lower())
+    match = _SHAPE.fullmatch(value)
     if match is None:
-        raise GangTagError(f'tag "{shown(tag)}" cannot be read: use gang:N, gang:NxG or gang:NxG+H in whole numbers')
+        raise TagError(f'tag "{shown(tag)}" cannot be read: use gang:N, gang:NxG or gang:NxG+H in whole numbers')
     count, gpus_each, plain = (None if part is None else int(part) for part in match.groups())
     containers = (count or 0) + (plain or 0)
     if not count or containers > CONTAINERS_MAX:
-        raise GangTagError(f'tag "{shown(tag)}": a gang has 1 to {CONTAINERS_MAX} containers')
+        raise TagError(f'tag "{shown(tag)}": a gang has 1 to {CONTAINERS_MAX} containers')
     if gpus_each is not None and not 1 <= gpus_each <= GPUS_PER_CONTAINER_MAX:
-        raise GangTagError(f'tag "{shown(tag)}": a container of a gang has 1 to {GPUS_PER_CONTAINER_MAX} GPUs')
+        raise TagError(f'tag "{shown(tag)}": a container of a gang has 1 to {GPUS_PER_CONTAINER_MAX} GPUs')
     return GangTag(containers, gpus_each, plain or 0)

@@ -1,6 +1,7 @@
 """A job with what the engine knows of it."""
 
 from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import AskKey, Shape
 from yarn_gpu_sched.model.gang_tag import GangTag
@@ -41,12 +42,14 @@ class JobRecord:
     attempt was committed whole, so later asks are single containers. ``gang_under_way``: it is decided, its outcome awaited.
     ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
     ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
-    ``refusal``: the job is to be ended with this text. ``want`` belongs to the engine's queue.
+    ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is to be ended with this text. ``want`` belongs to the engine's queue.
     """
 
     __slots__ = (
         "asks",
         "backoff",
+        "blacklist",
+        "ceiling",
         "containers",
         "counted",
         "decisions",
@@ -77,7 +80,9 @@ class JobRecord:
         self.first_seen_s = now_s
         self.known = True
         self.gang: GangTag | None = None
+        self.ceiling = Level.ANYWHERE
         self.asks: tuple[Ask, ...] = ()
+        self.blacklist: tuple[str, ...] = ()
         self.in_flight: dict[AskKey, int] = {}
         self.containers: dict[str, Container] = {}
         self.decisions: set[int] = set()
