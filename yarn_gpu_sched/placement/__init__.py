@@ -6,9 +6,11 @@
 4. Nothing here knows quotas, tenants, jobs or time.
 """
 
+from yarn_gpu_sched.placement.confined import find_confined
 from yarn_gpu_sched.placement.free_index import FreeIndex
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.partition import TOUCHED_MAX
 from yarn_gpu_sched.placement.placement import Placement, Portion
+from yarn_gpu_sched.placement.reach import Reach
 
-__all__ = ["TOUCHED_MAX", "FreeIndex", "Kind", "Placement", "Portion"]
+__all__ = ["TOUCHED_MAX", "FreeIndex", "Kind", "Placement", "Portion", "Reach", "find_confined"]

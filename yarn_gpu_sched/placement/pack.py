@@ -29,14 +29,22 @@ class Effort:
         self.choices = choices
 
 
+UNLIMITED = 1 << 40
+"""Where only what is free decides how many containers a server may get."""
+
+
 class Row(NamedTuple):
-    """What a server has free, and the share of memory and vcores that each of its free GPUs keeps."""
+    """What a server has free, and the share of memory and vcores that each of its free GPUs keeps.
+
+    ``most``: containers that may be put there, whatever would fit.
+    """
 
     gpus: int
     memory_mb: int
     vcores: int
     share_mb: int
     share_vcores: int
+    most: int = UNLIMITED
 
     @classmethod
     def free_of(cls, use: ServerUse) -> "Row":
@@ -51,7 +59,7 @@ class Row(NamedTuple):
 
     def room(self, kind: Kind) -> int:
         """Count the containers of a kind that fit, whatever the share."""
-        rooms = [kind.containers]
+        rooms = [kind.containers, self.most]
         if kind.gpus:
             rooms.append(self.gpus // kind.gpus)
         if kind.memory_mb:
@@ -74,6 +82,7 @@ class Row(NamedTuple):
             gpus=self.gpus - count * kind.gpus,
             memory_mb=self.memory_mb - count * kind.memory_mb,
             vcores=self.vcores - count * kind.vcores,
+            most=self.most - count,
         )
 
     def left_by(self, kinds: tuple[Kind, ...], counts: tuple[int, ...], *, strict: bool) -> "Row | None":
@@ -83,7 +92,7 @@ class Row(NamedTuple):
         for kind, count in zip(kinds, counts, strict=True):
             row = row.less(kind, count)
             plain = plain or bool(count and not kind.gpus)
-        if row.gpus < 0 or row.memory_mb < 0 or row.vcores < 0:
+        if row.gpus < 0 or row.memory_mb < 0 or row.vcores < 0 or row.most < 0:
             return None
         return None if strict and plain and not row.keeps_share() else row
 
