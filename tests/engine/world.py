@@ -16,7 +16,7 @@ from yarn_gpu_sched.engine.events import (
     ServerRemoved,
     SnapshotEnded,
 )
-from yarn_gpu_sched.model.ask import Ask, RequestKey
+from yarn_gpu_sched.model.ask import Ask, PlaceAsk, RequestKey
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
@@ -26,7 +26,7 @@ from yarn_gpu_sched.model.server import Server, ServerState
 AM = Resource(memory_mb=512, vcores=1)
 
 
-def server(
+def server(  # noqa: PLR0913 - one parameter a field
     server_id: str,
     gpus: int = 4,
     *,
@@ -35,9 +35,10 @@ def server(
     vcores: int = 64,
     partition: str = "",
     state: ServerState = ServerState.RUNNING,
+    lends: bool = False,
 ) -> Server:
     """Make a server; roomy unless said otherwise."""
-    return Server(server_id, server_id, rack, Resource(memory_mb, vcores, gpus), partition, state)
+    return Server(server_id, server_id, rack, Resource(memory_mb, vcores, gpus), partition, state, lends)
 
 
 def worker(gpus: int, memory_mb: int = 1024, vcores: int = 1) -> Resource:
@@ -45,9 +46,19 @@ def worker(gpus: int, memory_mb: int = 1024, vcores: int = 1) -> Resource:
     return Resource(memory_mb, vcores, gpus)
 
 
-def ask(count: int, resource: Resource, priority: int = 1, *, am: bool = False, partition: str = "") -> Ask:
-    """Make an ask at a priority."""
-    return Ask(RequestKey(priority), count, resource, am, partition)
+def ask(
+    count: int,
+    resource: Resource,
+    priority: int = 1,
+    *,
+    am: bool = False,
+    partition: str = "",
+    at: dict[str, int] | None = None,
+    strict: bool = False,
+) -> Ask:
+    """Make an ask at a priority; ``at`` are the places that it names, with the containers wanted there."""
+    places = tuple(PlaceAsk(place, wanted) for place, wanted in (at or {}).items())
+    return Ask(RequestKey(priority), count, resource, am, partition, places, strict)
 
 
 class World:
@@ -98,8 +109,9 @@ class World:
         self.apply(JobChanged(now_s=self.now_s, job=job))
         return job
 
-    def ask(self, job_id: str, *asks: Ask, attempt: int = 1) -> list[AnyCommand]:
-        return self.apply(AsksChanged(now_s=self.now_s, job_id=job_id, attempt=attempt, asks=asks))
+    def ask(self, job_id: str, *asks: Ask, attempt: int = 1, blacklist: tuple[str, ...] = ()) -> list[AnyCommand]:
+        changed = AsksChanged(now_s=self.now_s, job_id=job_id, attempt=attempt, asks=asks, blacklist=blacklist)
+        return self.apply(changed)
 
     def decide(self) -> list[PlaceGang]:
         """One pass; the placements that it decided."""

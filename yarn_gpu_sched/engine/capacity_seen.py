@@ -14,17 +14,22 @@ Make = tuple[int, int, int]
 class CapacitySeen:
     """For each partition, the most servers of each make that were there at once, whatever their state.
 
-    A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same.
+    A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same. ``lending`` are
+    the partitions that were ever seen to lend to the default one.
     """
 
     def __init__(self) -> None:
         self.now: dict[str, dict[Make, int]] = {}
         self.most: dict[str, dict[Make, int]] = {}
+        self.lending: dict[str, None] = {}
         self._answers: dict[Demand | GangTag, str] = {}
 
     def add(self, server: Server) -> None:
         """See a server come."""
         make = _make(server)
+        if server.partition_shared and server.partition not in self.lending:
+            self.lending[server.partition] = None
+            self._answers.clear()
         now = self.now.setdefault(server.partition, {})
         now[make] = now.get(make, 0) + 1
         most = self.most.setdefault(server.partition, {})
@@ -40,6 +45,7 @@ class CapacitySeen:
         """Another cluster: nothing was seen of it."""
         self.now.clear()
         self.most.clear()
+        self.lending.clear()
         self._answers.clear()
 
     def forget_present(self) -> None:
@@ -66,10 +72,17 @@ class CapacitySeen:
 
     def _demand(self, demand: Demand) -> str:
         makes = self.most.get(demand.partition, {})
-        if not makes:
+        if not makes and (demand.partition or not self.lending):
             name = f'partition "{demand.partition}"' if demand.partition else "the default partition"
             return f"asks {name}, which has no servers" if self.most else _NO_SERVERS
-        return _too_large(demand.kinds, makes)
+        answer = _too_large(demand.kinds, makes)
+        if (
+            answer
+            and not demand.partition
+            and "" in [_too_large(demand.kinds, self.most[name]) for name in self.lending]
+        ):
+            return ""
+        return answer
 
     def _tag(self, tag: GangTag) -> str:
         if tag.gpus_each is None:

@@ -155,6 +155,8 @@ class Core:
         """Wake whom it serves that something was freed on a server of this partition; ``by_master``: what a master held."""
         self.index.partition(partition).refresh()
         self.queue.wake_freed(partition)
+        if partition in self.index.lending:
+            self.queue.wake_freed("")
         if by_master:
             self.queue.wake_masters()
 

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import Pass
+from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.ask import RequestKey
@@ -103,7 +104,8 @@ class PassView:
         core.counters.searches += 1
         if want.application_master and not masters_admit(core, want):
             return None
-        return core.index.find(want.partition, want.kinds)
+        assert isinstance(want, JobWant)
+        return find(core, want.demand)
 
 
 def masters_admit(core: Core, want: Want) -> bool:

@@ -14,12 +14,17 @@ from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex
 
-Order = tuple[float, str]
+Order = tuple[bool, int, float, str]
 STALE_MIN = 64
 
 
+def rank_of(record: JobRecord) -> Order:
+    """Say when a job's turn comes: first what completes or extends a placed gang, then by priority, then in order of submission."""
+    return (not record.gang_placed, -record.job.priority, *record.order)
+
+
 class Line:
-    """The jobs that demand the same, in order of submission. ``heap`` may hold jobs that have gone elsewhere meanwhile."""
+    """The jobs that demand the same, in order of their ranks. ``heap`` may hold jobs that have gone elsewhere meanwhile."""
 
     __slots__ = ("blocked", "demand", "heap", "jobs", "number", "offered")
 
@@ -32,10 +37,10 @@ class Line:
         self.offered: Order | None = None
 
     def first(self) -> JobRecord | None:
-        """Give the first job in order of submission."""
+        """Give the first job."""
         while self.heap:
-            record = self.jobs.get(self.heap[0][1])
-            if record is not None and record.order == self.heap[0]:
+            record = self.jobs.get(self.heap[0][-1])
+            if record is not None and record.rank == self.heap[0]:
                 return record
             heappop(self.heap)
         return None
@@ -43,9 +48,9 @@ class Line:
     def put(self, record: JobRecord) -> None:
         """Add a job."""
         self.jobs[record.job.job_id] = record
-        heappush(self.heap, record.order)
+        heappush(self.heap, record.rank)
         if len(self.heap) > 2 * len(self.jobs) + STALE_MIN:
-            self.heap = [job.order for job in self.jobs.values()]
+            self.heap = [job.rank for job in self.jobs.values()]
             heapify(self.heap)
 
 
@@ -64,14 +69,14 @@ class Queue:
 
     def put(self, record: JobRecord, want: JobWant | None) -> None:
         """Let a job stand where its want belongs; None: nowhere."""
-        old = record.want
+        old, rank = record.want, rank_of(record)
         if isinstance(old, JobWant):
-            if want is not None and want.demand == old.demand:
+            if want is not None and want.demand == old.demand and rank == record.rank:
                 want.line = old.line
                 record.want = want
                 return
             self._leave(record, old)
-        record.want = want
+        record.want, record.rank = want, rank
         if want is None:
             return
         line = self._lines.get(want.demand)
@@ -102,17 +107,17 @@ class Queue:
 
     def _offer(self, line: Line) -> None:
         first = line.first()
-        if first is not None and not line.blocked and first.order != line.offered:
-            line.offered = first.order
-            heappush(self._ready, (first.order, line.number, line))
+        if first is not None and not line.blocked and first.rank != line.offered:
+            line.offered = first.rank
+            heappush(self._ready, (first.rank, line.number, line))
 
     def first(self) -> JobWant | None:
-        """Give the first want, in order of submission, of the lines that are ready."""
+        """Give the first want of the lines that are ready."""
         ready = self._ready
         while ready:
             order, _, line = ready[0]
             record = line.first()
-            if record is not None and not line.blocked and record.order == order:
+            if record is not None and not line.blocked and record.rank == order:
                 want = record.want
                 assert isinstance(want, JobWant)
                 return want
@@ -160,11 +165,16 @@ class Queue:
         line.blocked = True
         demand = line.demand
         kind = demand.kinds[0]
+        lent = not demand.partition and self._index.lending
         if for_masters:
             self._for_masters[line.number] = line
-        elif any(not kind.gpus for kind in demand.kinds):
+        elif not lent and any(not kind.gpus for kind in demand.kinds):
             self._index.watch(demand.partition)
             self._for_spare.setdefault(demand.partition, {})[line.number] = line
+        elif lent:
+            self._for_gpus.setdefault("", {})[line.number] = (
+                line  # what is freed in a partition that lends wakes it too
+            )
         elif len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
             waiting = self._for_slots.setdefault(demand.partition, {}).setdefault(kind.gpus, [])
             insort(waiting, (kind.containers, line.number, line))

@@ -23,13 +23,13 @@ def never_fits(core: Core, record: JobRecord) -> str:
     rest = record.asks
     asked: list[Demand | GangTag] = []
     if isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
-        asked.append(want.demand)
+        asked.append(want.demand.unconfined)
         rest = tuple([ask for ask in rest if ask.application_master or (ask, ask.count) not in want.members])
     elif record.gang is not None and not record.gang_placed:
         asked.append(record.gang)
         if members := gang_members(record):
-            asked.append(whole(members))
-    asked.extend([single(ask) for ask in rest])
+            asked.append(whole(members, record).unconfined)
+    asked.extend([single(ask, record).unconfined for ask in rest])
     for one in asked:
         sentence = core.seen.never_fits(one)
         if sentence:

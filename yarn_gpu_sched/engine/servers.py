@@ -3,6 +3,7 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ServerChanged, ServerRemoved, VirtualClusterChanged, VirtualClusterRemoved
+from yarn_gpu_sched.model.server import Server
 
 
 def on_server_changed(core: Core, event: ServerChanged) -> None:
@@ -14,10 +15,16 @@ def on_server_changed(core: Core, event: ServerChanged) -> None:
         if known.server == server:
             return
         core.seen.remove(known.server)
-        core.changed_partitions[known.server.partition] = None
+        _partition_changes(core, known.server)
     core.seen.add(server)
-    core.changed_partitions[server.partition] = None
+    _partition_changes(core, server)
     core.state.put_server(server)
+
+
+def _partition_changes(core: Core, server: Server) -> None:
+    core.changed_partitions[server.partition] = None
+    if server.partition_shared:
+        core.changed_partitions[""] = None
 
 
 def on_server_removed(core: Core, event: ServerRemoved) -> None:
@@ -26,7 +33,7 @@ def on_server_removed(core: Core, event: ServerRemoved) -> None:
     if use is None:
         return
     core.seen.remove(use.server)
-    core.changed_partitions[use.server.partition] = None
+    _partition_changes(core, use.server)
     jobs = {core.state.decisions[decision_id].job_id: None for decision_id in sorted(use.in_flight)}
     for container in core.state.remove_server(event.server_id):
         jobs[container.job_id] = None

@@ -65,6 +65,7 @@ class EngineImage(msgspec.Struct, frozen=True):
     changed_partitions: list[str]
     seen_now: Makes
     seen_most: Makes
+    seen_lending: list[str] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -108,6 +109,7 @@ def take(core: Core) -> bytes:
         changed_partitions=sorted(core.changed_partitions),
         seen_now=_makes(core.seen.now),
         seen_most=_makes(core.seen.most),
+        seen_lending=sorted(core.seen.lending),
     )
     return _ENCODER.encode(image)
 
@@ -175,6 +177,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.changed_partitions = dict.fromkeys(image.changed_partitions)
     core.seen.now = {name: dict(makes) for name, makes in image.seen_now}
     core.seen.most = {name: dict(makes) for name, makes in image.seen_most}
+    core.seen.lending = dict.fromkeys(image.seen_lending)
     for record in core.state.jobs.values():
         if record.known:
             core.add_to_order(record)

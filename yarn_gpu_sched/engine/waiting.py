@@ -1,11 +1,18 @@
 """Why a job waits: computed when somebody asks, never while deciding (law 13)."""
 
+from collections.abc import Iterable
+
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
+from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.want import JobWant, want_of
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+from yarn_gpu_sched.model.tag import shown
+
+NAMED_MAX = 5
 
 
 def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
@@ -100,15 +107,22 @@ class _Answer:
         core, want, demand = self._core, self._want, self._demand
         if want.application_master and not masters_admit(core, want):
             return self._masters()
-        if not core.index.fits_empty(want.partition, demand.kinds):
+        if not any(core.index.fits_empty(partition, demand.kinds) for partition in partitions_of(core, demand)):
             return self._never_fits_now()
-        if not self._is_blocked() and core.index.find_quietly(want.partition, demand.kinds) is not None:
+        if not self._is_blocked() and find_quietly(core, demand) is not None:
             return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
+        return self._by_what_is_free()
+
+    def _by_what_is_free(self) -> WaitingReason:
+        core, demand = self._core, self._demand
         if demand.gpus > self._gpus_free:
             return self._say(ReasonCode.CLUSTER_FULL, f"{self._asks()}; {self._free()}")
-        if any(core.index.slots(want.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
+        if any(core.index.slots(demand.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
             sentence = f"{self._asks()}; {self._free()}, but {self._slots()}"
             return self._say(ReasonCode.FRAGMENTED, sentence)
+        if demand.confined and find_quietly(core, demand.unconfined) is not None:
+            sentence = f"{self._asks()}; {self._free()}, but not where it may go: {self._reach()}"
+            return self._say(ReasonCode.CONFINED, sentence)
         return self._say(ReasonCode.OTHER_RESOURCES, f"{self._asks()}; {self._free()}, but {self._short_of()}")
 
     def _is_blocked(self) -> bool:
@@ -172,6 +186,18 @@ class _Answer:
         needs = " or ".join(f"{kind.memory_mb} MB and {kind.vcores} vcores" for kind in kinds)
         return f"not with {needs} a container"
 
+    def _reach(self) -> str:
+        """Say what confines it; of long lists the first few."""
+        demand = self._demand
+        only = dict.fromkeys(place for reach in demand.reach if reach.strict for place, _ in reach.places)
+        never = dict.fromkeys(place for reach in demand.reach for place in reach.excluded)
+        said = [f"only {_named(only)}"] if only else []
+        said += [f"not {_named(never)}"] if never else []
+        if demand.ceiling is not Level.ANYWHERE:
+            fewest = "on the fewest servers in one RDMA domain"
+            said.append(fewest if demand.ceiling is Level.FEWEST_SERVERS else "in one RDMA domain")
+        return ", ".join(said)
+
     def _say(self, code: ReasonCode, sentence: str) -> WaitingReason:
         return WaitingReason(
             code=code,
@@ -181,6 +207,12 @@ class _Answer:
             gpus_free=self._gpus_free,
             servers_free=self._servers_free,
         )
+
+
+def _named(places: Iterable[str]) -> str:
+    names = [shown(place) for place in places]
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
 
 
 def _containers(count: int) -> str:

@@ -3,17 +3,34 @@
 from typing import Any, NamedTuple
 
 from yarn_gpu_sched.model.ask import Ask
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.placement.kind import Kind
+from yarn_gpu_sched.placement.reach import Reach
 
 
 class Demand(NamedTuple):
-    """What makes two wants equal: equal demands find the same place, so one of them is examined for all."""
+    """What makes two wants equal: equal demands find the same place, so one of them is examined for all.
+
+    ``reach`` says of each kind where it may go, and is empty where all may go anywhere; ``ceiling``: no looser level.
+    """
 
     partition: str
     kinds: tuple[Kind, ...]
     application_master: bool
+    reach: tuple[Reach, ...] = ()
+    ceiling: Level = Level.ANYWHERE
+
+    @property
+    def confined(self) -> bool:
+        """Whether some place that is free may still not do."""
+        return bool(self.reach) or self.ceiling is not Level.ANYWHERE
+
+    @property
+    def unconfined(self) -> "Demand":
+        """The same for whoever may go anywhere."""
+        return Demand(self.partition, self.kinds, self.application_master)
 
     @property
     def containers(self) -> int:
@@ -84,32 +101,55 @@ def want_of(record: JobRecord) -> JobWant | None:
         if record.pending(ask) <= 0:
             continue
         if ask.application_master:
-            return JobWant(record, single(ask), [(ask, 1)], gang=False)
+            return JobWant(record, single(ask, record), [(ask, 1)], gang=False)
         first = first or ask
     if first is None:
         return None
     if not waits_for_gang:
-        return JobWant(record, single(first), [(first, 1)], gang=False)
+        return JobWant(record, single(first, record), [(first, 1)], gang=False)
     members = None if record.gang_under_way else gang_members(record)
-    return JobWant(record, whole(members), members, gang=True) if members else None
+    return JobWant(record, whole(members, record), members, gang=True) if members else None
 
 
-def single(ask: Ask) -> Demand:
+def single(ask: Ask, record: JobRecord) -> Demand:
     """Describe one container of an ask."""
     resource = ask.resource
     kind = Kind(1, resource.gpus, resource.memory_mb, resource.vcores)
-    return Demand(ask.partition, (kind,), ask.application_master)
+    reach = _reach(ask, record)
+    return Demand(ask.partition, (kind,), ask.application_master, (reach,) if reach is not FREE else ())
 
 
-def whole(members: list[tuple[Ask, int]]) -> Demand:
-    """Describe a gang: its containers by kind, the largest first."""
-    counts: dict[tuple[int, int, int], int] = {}
+def whole(members: list[tuple[Ask, int]], record: JobRecord) -> Demand:
+    """Describe a gang: its containers by kind and by where they may go, the largest first."""
+    counts: dict[tuple[tuple[int, int, int], Reach], int] = {}
     for ask, count in members:
-        resource = ask.resource
-        shape = (resource.gpus, resource.memory_mb, resource.vcores)
-        counts[shape] = counts.get(shape, 0) + count
-    kinds = tuple(Kind(count, *shape) for shape, count in sorted(counts.items(), reverse=True))
-    return Demand(members[0][0].partition, kinds, application_master=False)
+        key = (shape_of(ask.resource), _reach(ask, record))
+        counts[key] = counts.get(key, 0) + count
+    ordered = sorted(counts.items(), reverse=True)
+    kinds = tuple(Kind(count, *shape) for (shape, _), count in ordered)
+    reach = tuple(reach for (_, reach), _ in ordered)
+    free = all(each is FREE for each in reach)
+    return Demand(members[0][0].partition, kinds, False, () if free else reach, record.ceiling)  # noqa: FBT003 - a field, by place
+
+
+def shape_of(resource: Resource) -> tuple[int, int, int]:
+    """Give what tells one kind from another: GPUs, memory in MB, vcores."""
+    return (resource.gpus, resource.memory_mb, resource.vcores)
+
+
+FREE = Reach()
+NEAR_MAX = 64
+"""Servers of a gang near which what comes after it is placed; of a larger one the first."""
+
+
+def _reach(ask: Ask, record: JobRecord) -> Reach:
+    if ask.places:
+        return Reach(tuple((one.place, one.count) for one in ask.places), ask.strict, record.blacklist)
+    if record.gang_placed and not ask.application_master:
+        near = sorted({one.server_id for one in record.containers.values() if not one.application_master})[:NEAR_MAX]
+        if near:
+            return Reach(tuple((server_id, 1) for server_id in near), False, record.blacklist)  # noqa: FBT003 - a field, by place
+    return Reach(excluded=record.blacklist) if record.blacklist else FREE
 
 
 def gang_members(record: JobRecord) -> list[tuple[Ask, int]] | None:

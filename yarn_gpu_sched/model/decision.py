@@ -10,8 +10,15 @@ from yarn_gpu_sched.model.server_use import Part
 AskKey = tuple[RequestKey, Resource, bool]
 """What tells one ask of a job from another: two sizes may share a request key, and a master may share it with workers."""
 
-Shape = tuple[str, tuple[tuple[int, int, int, int], ...], bool]
-"""What was demanded: partition, (count, GPUs, memory in MB, vcores) of each kind, whether it is a master."""
+Shape = tuple[
+    str,
+    tuple[tuple[int, int, int, int], ...],
+    bool,
+    tuple[tuple[tuple[tuple[str, int], ...], bool, tuple[str, ...]], ...],
+    int,
+]
+"""What was demanded: partition, (count, GPUs, memory in MB, vcores) of each kind, whether it is a master, where each kind may go,
+and the loosest level."""
 
 
 class Decision(msgspec.Struct, eq=False):

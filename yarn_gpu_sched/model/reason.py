@@ -21,6 +21,7 @@ class ReasonCode(enum.Enum):
     REFUSED = "refused"
     GANG_DEGRADED = "gang_degraded"
     GATHERING = "gathering"
+    CONFINED = "confined"
 
 
 class WaitingReason(msgspec.Struct, frozen=True, gc=False):

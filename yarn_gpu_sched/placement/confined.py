@@ -16,9 +16,7 @@ from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Effort, Row, pack
 from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement, Portion
-from yarn_gpu_sched.placement.reach import Reach
-
-FREE = Reach()
+from yarn_gpu_sched.placement.reach import Reach, names_of
 
 
 def find_confined(
@@ -82,7 +80,7 @@ class _Confined:
         allowed = [use for use in self._uses if reach.admits(use)]
         if reach.places and not reach.strict:
             named = {place for place, _ in reach.places}
-            at_places = [use for use in allowed if use.server.host in named or use.server.rack in named]
+            at_places = [use for use in allowed if not named.isdisjoint(names_of(use))]
             yield at_places
             racks = {use.server.rack for use in at_places}
             yield [use for use in allowed if use.server.rack in racks]

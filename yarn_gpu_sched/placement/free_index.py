@@ -18,6 +18,7 @@ class FreeIndex:
     def __init__(self, *, place_on_cpu_servers: bool = False) -> None:
         self._place_on_cpu_servers = place_on_cpu_servers
         self._partition_of: dict[str, Partition] = {}
+        self._lending: dict[str, int] = {}
         self.partitions: dict[str, Partition] = {}
         self.visits = Visits()
 
@@ -26,10 +27,25 @@ class FreeIndex:
         partition = self.partition(use.server.partition)
         self._partition_of[use.server_id] = partition
         partition.add(use)
+        self._count_lending(use, 1)
 
     def remove(self, use: ServerUse) -> None:
         """Forget a server."""
         self._partition_of.pop(use.server_id).remove(use)
+        self._count_lending(use, -1)
+
+    def _count_lending(self, use: ServerUse, step: int) -> None:
+        name = use.server.partition
+        if not use.server.partition_shared or not name:
+            return
+        self._lending[name] = self._lending.get(name, 0) + step
+        if not self._lending[name]:
+            del self._lending[name]
+
+    @property
+    def lending(self) -> list[str]:
+        """The partitions that lend what they do not use to the default partition, in order."""
+        return sorted(self._lending)
 
     def update(self, use: ServerUse) -> None:
         """Learn that the free amounts of a server changed."""
@@ -39,6 +55,7 @@ class FreeIndex:
     def clear(self) -> None:
         """Forget all servers."""
         self._partition_of.clear()
+        self._lending.clear()
         self.partitions.clear()
 
     def partition(self, name: str) -> Partition:

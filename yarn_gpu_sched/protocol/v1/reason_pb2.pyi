@@ -51,6 +51,8 @@ class _WaitingReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wai
     """A member of its gang was lost: its place is held for the replacement, then the job starts anew as a whole."""
     WAITING_REASON_CODE_GATHERING: _WaitingReasonCode.ValueType  # 13
     """Its asks are watched for a while before they are taken as a gang."""
+    WAITING_REASON_CODE_CONFINED: _WaitingReasonCode.ValueType  # 14
+    """Enough is free, but not where its asks, its blacklist or its locality ceiling let it go."""
 
 class WaitingReasonCode(_WaitingReasonCode, metaclass=_WaitingReasonCodeEnumTypeWrapper):
     """Why a job waits."""
@@ -83,6 +85,8 @@ WAITING_REASON_CODE_GANG_DEGRADED: WaitingReasonCode.ValueType  # 12
 """A member of its gang was lost: its place is held for the replacement, then the job starts anew as a whole."""
 WAITING_REASON_CODE_GATHERING: WaitingReasonCode.ValueType  # 13
 """Its asks are watched for a while before they are taken as a gang."""
+WAITING_REASON_CODE_CONFINED: WaitingReasonCode.ValueType  # 14
+"""Enough is free, but not where its asks, its blacklist or its locality ceiling let it go."""
 Global___WaitingReasonCode: _TypeAlias = WaitingReasonCode  # noqa: Y015
 
 @_typing.final
