@@ -35,8 +35,9 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
     VirtualClusterRemoved,
 )
+from yarn_gpu_sched.engine.finding import find_quietly
 from yarn_gpu_sched.engine.want import JobWant
-from yarn_gpu_sched.model.ask import RequestKey
+from yarn_gpu_sched.model.ask import Ask, RequestKey
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
@@ -47,11 +48,12 @@ from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 SERVERS = [f"s{number}" for number in range(6)]
 JOBS = [f"j{number}" for number in range(8)]
 TAGS = [(), (), ("gang:2",), ("gang:3",), ("gang:2x2",), ("gang:3x1",), ("gang:2x1+1",), ("gang:9x4",), ("gang:zero",)]
+TAGS += [("gang:2", "locality:0"), ("gang:2x2", "locality:1")]
 
 servers = st.builds(
     Server,
     server_id=st.sampled_from(SERVERS),
-    host=st.just("h"),
+    host=st.sampled_from(["h1", "h2"]),
     rack=st.sampled_from(["/r1", "/r2", "/default-rack"]),
     capacity=st.builds(
         Resource,
@@ -61,7 +63,11 @@ servers = st.builds(
     ),
     partition=st.sampled_from(["", "", "", "p"]),
     state=st.sampled_from([ServerState.RUNNING] * 4 + [ServerState.DRAINING, ServerState.UNHEALTHY]),
+    partition_shared=st.booleans(),
 )
+PLACES = ["h1", "h2", "/r1", "/r2", "s0"]
+places = st.dictionaries(st.sampled_from(PLACES), st.integers(1, 3), max_size=2)
+blacklists = st.lists(st.sampled_from(PLACES), max_size=1).map(tuple)
 resources = st.builds(
     Resource,
     memory_mb=st.sampled_from([256, 1_024, 3_000]),
@@ -76,6 +82,8 @@ asks = st.lists(
         priority=st.integers(0, 2),
         am=st.booleans(),
         partition=st.sampled_from(["", "", "", "p"]),
+        at=st.one_of(st.none(), st.none(), places),
+        strict=st.booleans(),
     ),
     max_size=3,
 ).map(tuple)
@@ -157,6 +165,7 @@ class Machine(RuleBasedStateMachine):
         attempt=st.sampled_from([1, 1, 1, 2, 3]),
         active=st.sampled_from([True, True, True, False]),
         recovered=st.sampled_from([False, False, True]),
+        priority=st.sampled_from([0, 0, 0, 1]),
         wanted=asks,
     )
     def job(  # noqa: PLR0913, PLR0917 # hypothesis passes what it draws by name
@@ -168,15 +177,17 @@ class Machine(RuleBasedStateMachine):
         attempt: int,
         active: bool,  # noqa: FBT001 # hypothesis passes by name
         recovered: bool,  # noqa: FBT001 # hypothesis passes by name
-        wanted: tuple[object, ...],
+        priority: int,
+        wanted: tuple[Ask, ...],
     ) -> None:
-        job = Job(job_id, vc, "u", "n", tags, float(at_s), attempt, active, recovered)
+        job = Job(job_id, vc, "u", "n", tags, float(at_s), attempt, active, recovered, priority=priority)
         self.world.apply(JobChanged(now_s=self.now_s, job=job))
-        self.asks(job_id, attempt, wanted)
+        self.asks(job_id, attempt, wanted, ())
 
-    @rule(job_id=st.sampled_from(JOBS), attempt=st.integers(1, 3), wanted=asks)
-    def asks(self, job_id: str, attempt: int, wanted: tuple[object, ...]) -> None:
-        self.world.apply(AsksChanged(now_s=self.now_s, job_id=job_id, attempt=attempt, asks=wanted))  # type: ignore[arg-type] # a tuple of asks
+    @rule(job_id=st.sampled_from(JOBS), attempt=st.integers(1, 3), wanted=asks, blacklist=blacklists)
+    def asks(self, job_id: str, attempt: int, wanted: tuple[Ask, ...], blacklist: tuple[str, ...]) -> None:
+        event = AsksChanged(now_s=self.now_s, job_id=job_id, attempt=attempt, asks=wanted, blacklist=blacklist)
+        self.world.apply(event)
 
     @rule(job_id=st.sampled_from(JOBS), how=st.sampled_from(list(JobEnd)))
     def end_job(self, job_id: str, how: JobEnd) -> None:
@@ -201,7 +212,7 @@ class Machine(RuleBasedStateMachine):
             if not isinstance(want, JobWant) or not core.queue.is_blocked(want):
                 continue
             if not want.application_master or masters_admit(core, want):
-                assert core.index.find_quietly(want.partition, want.kinds) is None, f"{want.job_id} waits in vain"
+                assert find_quietly(core, want.demand) is None, f"{want.job_id} waits in vain"
 
     @precondition(lambda self: self.open)
     @rule(pick=st.integers(0, 50), code=st.one_of(st.just(OutcomeCode.COMMITTED), refusals), short=st.just(0))

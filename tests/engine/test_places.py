@@ -164,3 +164,13 @@ def test_a_partition_that_no_longer_lends_serves_nobody_else() -> None:
     world.submit("j", "gang:1x4")
     world.ask("j", ask(1, worker(4)))
     assert world.run() == []
+
+
+def test_a_default_partition_without_servers_is_no_obstacle_where_another_lends() -> None:
+    world = World().up(server("x1", partition="x", lends=True))
+    world.submit("j", "gang:1x4")
+    world.ask("j", ask(1, worker(4)))
+    world.submit("k", "gang:1x8")
+    world.ask("k", ask(1, worker(8)))
+    assert [placed.job_id for placed in world.run()] == ["j"]
+    assert [refused.job_id for refused in world.refusals] == ["k"]

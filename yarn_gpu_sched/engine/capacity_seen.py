@@ -71,18 +71,12 @@ class CapacitySeen:
         return answer
 
     def _demand(self, demand: Demand) -> str:
-        makes = self.most.get(demand.partition, {})
-        if not makes and (demand.partition or not self.lending):
+        names = [demand.partition] if demand.partition else ["", *self.lending]
+        answers = [_too_large(demand.kinds, makes) for name in names if (makes := self.most.get(name))]
+        if not answers:
             name = f'partition "{demand.partition}"' if demand.partition else "the default partition"
             return f"asks {name}, which has no servers" if self.most else _NO_SERVERS
-        answer = _too_large(demand.kinds, makes)
-        if (
-            answer
-            and not demand.partition
-            and "" in [_too_large(demand.kinds, self.most[name]) for name in self.lending]
-        ):
-            return ""
-        return answer
+        return "" if "" in answers else answers[0]
 
     def _tag(self, tag: GangTag) -> str:
         if tag.gpus_each is None:
