@@ -2,8 +2,8 @@
 
 import pytest
 
-from yarn_gpu_sched.model.gang_tag import GangTag, gang_tag, shown
-from yarn_gpu_sched.model.tag import TagError
+from yarn_gpu_sched.model.gang_tag import GangTag, gang_tag
+from yarn_gpu_sched.model.tag import TagError, shown
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_readable_tags_are_read(tags: tuple[str, ...], expected: JobTags) -> Non
         "locality:1@5s",
         "locality:1@999999999",
         "locality:1 @ 5",
-        "locality:١",
+        "locality:١",  # noqa: RUF001 - that it is no digit of ours is the point
         "runtime:",
         "runtime:0",
         "runtime:2h",

@@ -42,8 +42,8 @@ class JobRecord:
     attempt was committed whole, so later asks are single containers. ``gang_under_way``: it is decided, its outcome awaited.
     ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
     ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
-    ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is to
-    be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
+    ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is
+    to be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
     """
 
     __slots__ = (
