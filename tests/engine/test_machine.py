@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from tests.engine.world import World, ask
 from yarn_gpu_sched.engine import Engine, EngineSettings
-from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
+from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob, RequeueJob
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.events import (
     AsksChanged,
@@ -95,9 +95,15 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(cpu=st.booleans(), kept=st.sampled_from([0, 2, 100]), a_pass=st.sampled_from([1, 3, 1_024]))
     def start(self, cpu: bool, kept: int, a_pass: int) -> None:  # noqa: FBT001 # hypothesis passes by name
-        chosen = EngineSettings(place_on_cpu_servers=cpu, ended_jobs_max=kept, decisions_per_pass_max=a_pass)
+        chosen = EngineSettings(
+            place_on_cpu_servers=cpu,
+            ended_jobs_max=kept,
+            decisions_per_pass_max=a_pass,
+            repair_hold_s=0.3,
+            requeue_after_s=10.0,
+        )
         self.world = World(chosen)
-        self.open: dict[int, PlaceGang | RefuseJob] = {}
+        self.open: dict[int, PlaceGang | RefuseJob | RequeueJob] = {}
         self.collided: set[int] = set()
         self.made = 0
         self.register(settle_left_s=0.0)
@@ -197,7 +203,7 @@ class Machine(RuleBasedStateMachine):
     def decide(self) -> None:
         self.world.decide()
         for command in self.world.commands:
-            if isinstance(command, PlaceGang | RefuseJob):
+            if isinstance(command, PlaceGang | RefuseJob | RequeueJob):
                 self.open[command.decision_id] = command
         self.world.commands.clear()
         self.nobody_waits_in_vain()
@@ -279,11 +285,11 @@ class Machine(RuleBasedStateMachine):
         self.world.apply(ContainerSeen(now_s=self.now_s, container=container))
 
     @precondition(lambda self: self.live())
-    @rule(pick=st.integers(0, 50), again=st.booleans())
-    def release(self, pick: int, again: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
-        live = self.live()
+    @rule(pick=st.integers(0, 50), again=st.booleans(), lost=st.booleans())
+    def release(self, pick: int, again: bool, lost: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
+        container_id = self.live()[pick % len(self.live())].container_id
         for _ in range(1 + again):
-            self.world.apply(ContainerReleased(now_s=self.now_s, container_id=live[pick % len(live)].container_id))
+            self.world.apply(ContainerReleased(now_s=self.now_s, container_id=container_id, lost=lost))
 
     @precondition(lambda self: self.live())
     @rule(pick=st.integers(0, 50))

@@ -1,7 +1,7 @@
 """A small world around an engine: it plays the resource manager, and audits after every event."""
 
 from yarn_gpu_sched.engine import Engine, EngineSettings
-from yarn_gpu_sched.engine.commands import AnyCommand, PlaceGang, RefuseJob
+from yarn_gpu_sched.engine.commands import AnyCommand, PlaceGang, RefuseJob, RequeueJob
 from yarn_gpu_sched.engine.events import (
     AsksChanged,
     ContainerReleased,
@@ -119,7 +119,7 @@ class World:
         self.apply(Pass(now_s=self.now_s))
         return self.places[before:]
 
-    def commit(self, *decisions: PlaceGang | RefuseJob) -> None:
+    def commit(self, *decisions: PlaceGang | RefuseJob | RequeueJob) -> None:
         for decision in decisions:
             ids: tuple[str, ...] = ()
             if isinstance(decision, PlaceGang):
@@ -134,7 +134,7 @@ class World:
                 )
             )
 
-    def refuse(self, decision: PlaceGang | RefuseJob, code: OutcomeCode = OutcomeCode.NO_FIT) -> None:
+    def refuse(self, decision: PlaceGang | RefuseJob | RequeueJob, code: OutcomeCode = OutcomeCode.NO_FIT) -> None:
         self.apply(OutcomeReported(now_s=self.now_s, decision_id=decision.decision_id, code=code, detail="not so"))
 
     def run(self, rounds_max: int = 1_000) -> list[PlaceGang]:
@@ -153,8 +153,8 @@ class World:
         container = Container(container_id, job_id, server_id=server_id, resource=resource, **values)  # type: ignore[arg-type] # the fields of Container, by name
         self.apply(ContainerSeen(now_s=self.now_s, container=container))
 
-    def release(self, container_id: str) -> list[AnyCommand]:
-        return self.apply(ContainerReleased(now_s=self.now_s, container_id=container_id))
+    def release(self, container_id: str, *, lost: bool = False) -> list[AnyCommand]:
+        return self.apply(ContainerReleased(now_s=self.now_s, container_id=container_id, lost=lost))
 
     def end(self, job_id: str, how: JobEnd = JobEnd.SUCCEEDED, *, release: bool = True) -> None:
         """End a job and release what it holds."""

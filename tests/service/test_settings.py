@@ -1,6 +1,7 @@
 """Settings: flags over environment over a file over defaults; what is wrong is named with its place."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,12 +52,17 @@ def test_every_default_reaches_the_engine() -> None:
 
 
 def test_every_setting_reaches_the_engine() -> None:
-    given = Settings(
-        am_share=0.2, cpu_share=0.3, backoff_min_s=1, backoff_max_s=2, ended_jobs_max=5, cpu_servers="service"
-    )
-    wanted = EngineSettings(
-        am_share=0.2, cpu_share=0.3, backoff_min_s=1, backoff_max_s=2, ended_jobs_max=5, place_on_cpu_servers=True
-    )
+    same: dict[str, Any] = {
+        "am_share": 0.2,
+        "cpu_share": 0.3,
+        "backoff_min_s": 1,
+        "backoff_max_s": 2,
+        "ended_jobs_max": 5,
+        "repair_hold_s": 6,
+        "requeue_after_s": 7,
+    }
+    given = Settings(**same, cpu_servers="service")
+    wanted = EngineSettings(**same, place_on_cpu_servers=True)
     assert _engine_settings(given) == wanted
 
 

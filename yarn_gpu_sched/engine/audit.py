@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.job import JobState
@@ -24,6 +25,19 @@ def audit(core: Core) -> list[Broken]:
 def index_follows(core: Core) -> Iterator[str]:
     """Compare the index with one made anew."""
     yield from index_faults(core.index, core.state.servers.values())
+
+
+@law(4, "a gang that lost members is looked after until it is whole")
+def degraded_are_tended(core: Core) -> Iterator[str]:
+    """Compare the list of degraded gangs with the jobs, and with what is held for them."""
+    for job_id, record in core.state.jobs.items():
+        degraded = record.degraded_since_s is not None
+        if degraded != (job_id in core.degraded) or degraded != (record.missing > 0):
+            yield f"job {job_id} misses {record.missing} members since {record.degraded_since_s}"
+        if not degraded and holds_of(core, record):
+            yield f"job {job_id} misses nobody, and something is held for it"
+    if gone := [job_id for job_id in core.degraded if job_id not in core.state.jobs]:
+        yield f"jobs {gone} are tended and not known"
 
 
 @law(5, "the counts of jobs by state are right")

@@ -1,7 +1,7 @@
 """What an engine wants done. A driver carries the commands out in order.
 
-A policy's intents become commands only after the engine has checked them. `PlaceGang` and `RefuseJob` are decisions: each has an
-id and is answered by exactly one `OutcomeReported`. The others tell the driver what it may pass on.
+A policy's intents become commands only after the engine has checked them. `PlaceGang`, `RefuseJob` and `RequeueJob` are
+decisions: each has an id and is answered by exactly one `OutcomeReported`. The others tell the driver what it may pass on.
 """
 
 import msgspec
@@ -31,6 +31,15 @@ class RefuseJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
     diagnostics: str
 
 
+class RequeueJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """End all containers of this attempt, its master's included: the job starts anew and asks again."""
+
+    decision_id: int
+    job_id: str
+    attempt: int
+    diagnostics: str
+
+
 class Bind(Command, frozen=True, gc=False, tag=True, kw_only=True):
     """A container is live on a server with GPUs: these are its GPUs (none for a container without)."""
 
@@ -53,4 +62,4 @@ class JobTouched(Command, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
 
 
-AnyCommand = PlaceGang | RefuseJob | Bind | Unbind | JobTouched
+AnyCommand = PlaceGang | RefuseJob | RequeueJob | Bind | Unbind | JobTouched

@@ -4,6 +4,7 @@ from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
 from yarn_gpu_sched.engine.jobs import count_member, count_members
+from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
@@ -108,6 +109,8 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
         return
     use = core.state.servers[container.server_id]
     _remove(core, container)
+    if event.lost:
+        member_lost(core, container)
     if use.gpus:
         core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))
     core.settle_job(core.state.jobs[container.job_id])

@@ -26,8 +26,8 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was taken from its front), ``order`` all jobs in
-    order of submission.
+    ``degraded`` those whose gangs miss a member, ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was
+    taken from its front), ``order`` all jobs in order of submission.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -46,6 +46,7 @@ class Core:
         self.to_check: dict[str, None] = {}
         self.to_refuse: dict[str, None] = {}
         self.resting: list[tuple[float, str]] = []
+        self.degraded: dict[str, None] = {}
         self.changed_partitions: dict[str, None] = {}
         self.jobs_pending = self.jobs_running = 0
         self.commands: list[AnyCommand] = []
@@ -124,6 +125,7 @@ class Core:
         self.ended.pop(job_id, None)
         self.to_check.pop(job_id, None)
         self.to_refuse.pop(job_id, None)
+        self.degraded.pop(job_id, None)
         self.touched.pop(job_id, None)
         self.state.drop_job(job_id)
 

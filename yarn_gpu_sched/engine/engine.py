@@ -25,6 +25,7 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
     VirtualClusterRemoved,
 )
+from yarn_gpu_sched.engine.repair import wakes_s
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.views import ClusterView, JobView, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -92,6 +93,7 @@ class Engine:
         times = [core.resting[0][0]] if core.resting else []
         if not core.session.settled:
             times.append(core.session.settles_at_s)
+        times.extend(wakes_s(core))
         return min(times, default=None)
 
     def cluster(self) -> ClusterView:

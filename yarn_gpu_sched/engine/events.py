@@ -94,9 +94,13 @@ class ContainerSeen(Event, frozen=True, gc=False, tag=True, kw_only=True):
 
 
 class ContainerReleased(Event, frozen=True, gc=False, tag=True, kw_only=True):
-    """The server itself has lost the container: what it held is free (law 1). Unknown or twice: ignored (law 6)."""
+    """The server itself has lost the container: what it held is free (law 1). Unknown or twice: ignored (law 6).
+
+    ``lost``: it neither ended well nor was given back: it failed, was killed, or its server was lost.
+    """
 
     container_id: str
+    lost: bool = False
 
 
 class JobEnded(Event, frozen=True, gc=False, tag=True, kw_only=True):

@@ -46,6 +46,9 @@ class JobImage(msgspec.Struct, frozen=True):
     presumed_ended: bool = False
     blacklist: tuple[str, ...] = ()
     ceiling: int = int(Level.ANYWHERE)
+    missing: int = 0
+    degraded_since_s: float | None = None
+    requeued: bool = False
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -63,6 +66,8 @@ class DecisionImage(msgspec.Struct, frozen=True):
     members: tuple[tuple[AskKey, int], ...]
     total: Resource
     parts: list[tuple[str, int, int, int, int]]
+    hold_until_s: float | None = None
+    requeue: bool = False
 
 
 def job_image(record: JobRecord) -> JobImage:
@@ -91,6 +96,9 @@ def job_image(record: JobRecord) -> JobImage:
         presumed_ended=record.presumed_ended,
         blacklist=record.blacklist,
         ceiling=int(record.ceiling),
+        missing=record.missing,
+        degraded_since_s=record.degraded_since_s,
+        requeued=record.requeued,
     )
 
 
@@ -118,6 +126,9 @@ def restore_job(image: JobImage) -> JobRecord:
     record.presumed_ended = image.presumed_ended
     record.blacklist = image.blacklist
     record.ceiling = Level(image.ceiling)
+    record.missing = image.missing
+    record.degraded_since_s = image.degraded_since_s
+    record.requeued = image.requeued
     return record
 
 
@@ -140,6 +151,8 @@ def decision_image(decision: Decision) -> DecisionImage:
             for part in decision.parts
             if decision.decision_id in part.use.in_flight
         ],
+        hold_until_s=decision.hold_until_s,
+        requeue=decision.requeue,
     )
 
 
@@ -152,6 +165,8 @@ def restore_decision(core: Core, image: DecisionImage) -> None:
     decision.shape = image.shape
     decision.members = image.members
     decision.total = image.total
+    decision.hold_until_s = image.hold_until_s
+    decision.requeue = image.requeue
     for server_id, memory_mb, vcores, mask, gpus in image.parts:
         use = core.state.servers[server_id]
         part = Part(use, memory_mb, vcores, mask, gpus)

@@ -4,6 +4,7 @@ import msgspec
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
+from yarn_gpu_sched.engine.repair import made_whole, remembered
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
@@ -54,7 +55,7 @@ def _revive(core: Core, record: JobRecord, job: Job) -> None:
     record.diagnostics = ""
     record.refusal = ""
     if job.attempt != record.job.attempt:
-        _start_anew(record)
+        _start_anew(core, record)
     _make_known(core, record, job)
 
 
@@ -66,6 +67,7 @@ def _introduce(core: Core, record: JobRecord) -> None:
         if before.job.attempt == record.job.attempt:
             record.gang_placed = before.gang_placed
             record.level = before.level
+            remembered(core, record, before)
     _read_tags(core, record)
     count_members(record)
 
@@ -80,15 +82,17 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
     if job.attempt > before.attempt:
-        _start_anew(record)
+        _start_anew(core, record)
     if job.tags != before.tags:
         _read_tags(core, record)
     if job.attempt > before.attempt or job.tags != before.tags:
         count_members(record)
 
 
-def _start_anew(record: JobRecord) -> None:
+def _start_anew(core: Core, record: JobRecord) -> None:
     """Begin a new attempt: its asks are void and its gang is to be placed again."""
+    made_whole(core, record)
+    record.requeued = False
     record.asks = record.blacklist = ()
     record.in_flight = {}
     record.gang_placed = record.gang_under_way = False
@@ -189,6 +193,7 @@ def on_job_ended(core: Core, event: JobEnded) -> None:
     record.end = event.end
     record.diagnostics = event.diagnostics
     record.ended_s = core.now_s
+    made_whole(core, record)
     record.asks = ()
     record.backoff = None
     core.to_check.pop(event.job_id, None)

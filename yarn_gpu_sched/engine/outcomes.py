@@ -4,6 +4,8 @@ from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
 from yarn_gpu_sched.engine.jobs import count_member
+from yarn_gpu_sched.engine.repair import replaced
+from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
@@ -12,7 +14,7 @@ from yarn_gpu_sched.model.outcome import OutcomeCode
 def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
     """Let the containers of a committed decision live; give back what a refused one held."""
     decision = core.state.decisions.get(event.decision_id)
-    if decision is None:
+    if decision is None or decision.hold_until_s is not None:
         return
     record = core.state.jobs[decision.job_id]
     code = _code(decision, event)
@@ -45,14 +47,21 @@ def _committed(core: Core, decision: Decision, record: JobRecord, container_ids:
         return
     record.backoff = None
     _reduce_asks(decision, record)
+    _count(core, decision, record, live)
+    if not decision.application_master and (decision.gang or record.level is None):
+        record.level = int(decision.level)
+
+
+def _count(core: Core, decision: Decision, record: JobRecord, live: list[Container]) -> None:
+    """Count new containers for the gang of their job."""
     if decision.gang:
         record.gang_placed = True
         record.gang_under_way = False
+    elif record.missing and not decision.application_master:
+        replaced(core, record, len(live))
     elif record.gang is not None and not record.gang_placed:
         for container in live:  # decided before the job was said to be a gang
             count_member(record, container)
-    if not decision.application_master and (decision.gang or record.level is None):
-        record.level = int(decision.level)
 
 
 def _reduce_asks(decision: Decision, record: JobRecord) -> None:
@@ -75,6 +84,8 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
         return
     if decision.gang:
         record.gang_under_way = False
+    if decision.requeue:
+        record.requeued = False
     _back_off(core, decision, record, code)
     if record.backoff is not None:
         record.backoff.detail = detail

@@ -3,6 +3,7 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ServerChanged, ServerRemoved, VirtualClusterChanged, VirtualClusterRemoved
+from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.server import Server
 
 
@@ -37,6 +38,7 @@ def on_server_removed(core: Core, event: ServerRemoved) -> None:
     jobs = {core.state.decisions[decision_id].job_id: None for decision_id in sorted(use.in_flight)}
     for container in core.state.remove_server(event.server_id):
         jobs[container.job_id] = None
+        member_lost(core, container)
         if use.gpus:
             core.commands.append(Unbind(container_id=container.container_id, server_id=event.server_id))
     for job_id in jobs:

@@ -30,6 +30,12 @@ class EngineSettings(msgspec.Struct, frozen=True):
     place_on_cpu_servers: bool = False
     """Whether containers without GPUs are also placed on servers without GPUs. By default these are left to stock placement."""
 
+    repair_hold_s: float = 120.0
+    """How long the place of a lost member of a gang is held for its replacement, seconds; 0 to 86,400."""
+
+    requeue_after_s: float = 600.0
+    """How long a gang may wait for the replacement of a lost member before it starts anew as a whole, seconds; 1 to 86,400."""
+
     policy: str = "arrival"
     """Name of the policy."""
 
@@ -41,6 +47,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("backoff_min_s", self.backoff_min_s, 0.001, self.backoff_max_s)
         _between("ended_jobs_max", self.ended_jobs_max, 0, 1_000_000)
         _between("decisions_per_pass_max", self.decisions_per_pass_max, 1, 1_000_000)
+        _between("repair_hold_s", self.repair_hold_s, 0, 86_400)
+        _between("requeue_after_s", self.requeue_after_s, 1, 86_400)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

@@ -181,5 +181,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     for record in core.state.jobs.values():
         if record.known:
             core.add_to_order(record)
+        if record.degraded_since_s is not None:
+            core.degraded[record.job.job_id] = None
         core.changed(record)
     core.touched.clear()

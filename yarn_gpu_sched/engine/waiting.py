@@ -6,6 +6,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.refusing import never_fits
+from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.job_record import JobRecord
@@ -21,10 +22,31 @@ def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
         return None
     if record.refusal:
         return WaitingReason(ReasonCode.REFUSED, f"{record.refusal}; the resource manager is told to end it")
+    if record.degraded_since_s is not None:
+        return _degraded(core, record)
     want = want_of(record)
     if want is None:
         return _without_want(core, record)
     return _Answer(core, record, want).reason()
+
+
+def _degraded(core: Core, record: JobRecord) -> WaitingReason:
+    """Say what a gang misses, what is held for it, and when it starts anew."""
+    assert record.gang is not None
+    holds = holds_of(core, record)
+    gpus = sum(hold.held.gpus for hold in holds)
+    sentence = f"{record.missing} of {_containers(record.gang.containers)} of the gang were lost"
+    if holds:
+        until_s = max(hold.hold_until_s or 0.0 for hold in holds) - core.now_s
+        sentence += f"; {gpus} GPUs are held for the replacement for another {max(0.0, until_s):.0f} s"
+    if record.requeued:
+        sentence += "; the resource manager is told to start it anew as a whole"
+    elif record.want is not None:
+        left_s = record.requeue_at_s(core.settings.requeue_after_s) - core.now_s
+        sentence += f"; without one it starts anew as a whole in {max(0.0, left_s):.0f} s"
+    else:
+        sentence += "; its master asks for no replacement"
+    return WaitingReason(ReasonCode.GANG_DEGRADED, sentence, gpus_asked=gpus, containers_asked=record.missing)
 
 
 def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:

@@ -26,7 +26,8 @@ class Decision(msgspec.Struct, eq=False):
 
     ``parts`` is empty for a refusal. ``lost`` names the servers that vanished meanwhile: nothing is held there any more.
     ``members`` are the asks that it answers, with the containers of each. ``gang`` tells that it places the job's gang,
-    ``application_master`` that it places the job's master.
+    ``application_master`` that it places the job's master. With ``hold_until_s`` it was not sent: it keeps a place for the
+    replacement of a member that was lost. ``requeue``: it orders the job to start anew.
     """
 
     decision_id: int
@@ -41,6 +42,8 @@ class Decision(msgspec.Struct, eq=False):
     members: tuple[tuple[AskKey, int], ...] = ()
     shape: Shape | None = None
     total: Resource = NOTHING
+    hold_until_s: float | None = None
+    requeue: bool = False
 
     @property
     def held(self) -> Resource:

@@ -44,6 +44,9 @@ class JobRecord:
     ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
     ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is
     to be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
+
+    ``missing`` members of a gang that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource
+    manager was told to start this attempt anew.
     """
 
     __slots__ = (
@@ -54,6 +57,7 @@ class JobRecord:
         "containers",
         "counted",
         "decisions",
+        "degraded_since_s",
         "diagnostics",
         "end",
         "ended_s",
@@ -65,10 +69,12 @@ class JobRecord:
         "job",
         "known",
         "level",
+        "missing",
         "order",
         "presumed_ended",
         "rank",
         "refusal",
+        "requeued",
         "served",
         "used_gpus",
         "used_mb",
@@ -93,6 +99,9 @@ class JobRecord:
         self.gang_under_way = False
         self.served = 0
         self.level: int | None = None
+        self.missing = 0
+        self.degraded_since_s: float | None = None
+        self.requeued = False
         self.backoff: Backoff | None = None
         self.refusal = ""
         self.end: JobEnd | None = None
@@ -123,6 +132,12 @@ class JobRecord:
     def backoff_until_s(self) -> float:
         """When its pause ends; the beginning of time if it has none."""
         return float("-inf") if self.backoff is None else self.backoff.until_s
+
+    def requeue_at_s(self, requeue_after_s: float) -> float:
+        """Say when a degraded gang has waited too long; never, if it is whole or starts anew already."""
+        if self.degraded_since_s is None or self.requeued:
+            return float("inf")
+        return self.degraded_since_s + requeue_after_s
 
     @property
     def has_workers(self) -> bool:

@@ -180,7 +180,7 @@ def whole_gangs(state: ClusterState) -> Iterator[str]:
     """Look at every decision that places a gang, and at every gang that is not placed."""
     for decision_id, decision in state.decisions.items():
         members = sum(count for _, count in decision.members)
-        if len(decision.assignments) != members:
+        if decision.hold_until_s is None and len(decision.assignments) != members:
             yield f"decision {decision_id} places {len(decision.assignments)} of {members} containers"
         held = sum(part.mask.bit_count() for part in decision.parts)
         named = sum(len(one.gpu_indices) for one in decision.assignments if one.server_id not in decision.lost)

@@ -136,7 +136,7 @@ _CHANGES: dict[str, Callable[[float, Any], events.AnyEvent]] = {
     "asks": _asks_changed,
     "container": lambda now_s, m: events.ContainerSeen(now_s=now_s, container=container_value(m)),
     "container_released": lambda now_s, m: events.ContainerReleased(
-        now_s=now_s, container_id=checked_id("container_id", m.container_id)
+        now_s=now_s, container_id=checked_id("container_id", m.container_id), lost=m.lost
     ),
     "job_ended": _job_ended,
     "outcome": _outcome_reported,

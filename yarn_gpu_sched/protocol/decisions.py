@@ -1,10 +1,10 @@
 """From the engine's decisions to messages."""
 
-from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
+from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob, RequeueJob
 from yarn_gpu_sched.protocol.bounds import TEXT_CHARACTERS_MAX
 from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2
 
-AnyDecision = PlaceGang | RefuseJob
+AnyDecision = PlaceGang | RefuseJob | RequeueJob
 
 # What the fields of a message cost at most when it is encoded, texts and GPU indices aside.
 _DECISION_BYTES_MAX = 160
@@ -20,7 +20,7 @@ def _text_bytes_max(text: str) -> int:
 def decision_bytes_max(decision: AnyDecision) -> int:
     """Say how many bytes a decision takes at most when it is encoded, without encoding it."""
     bytes_max = _DECISION_BYTES_MAX + _text_bytes_max(decision.job_id)
-    if isinstance(decision, RefuseJob):
+    if isinstance(decision, RefuseJob | RequeueJob):
         return bytes_max + _text_bytes_max(decision.diagnostics[:TEXT_CHARACTERS_MAX])
     for assignment in decision.assignments:
         bytes_max += (
@@ -37,6 +37,11 @@ def add_decision(decisions: link_pb2.Decisions, decision: AnyDecision, session_i
     if isinstance(decision, RefuseJob):
         message.refuse_job.job_id = decision.job_id
         message.refuse_job.diagnostics = decision.diagnostics[:TEXT_CHARACTERS_MAX]
+        return
+    if isinstance(decision, RequeueJob):
+        message.requeue_job.job_id = decision.job_id
+        message.requeue_job.attempt = decision.attempt
+        message.requeue_job.diagnostics = decision.diagnostics[:TEXT_CHARACTERS_MAX]
         return
     _fill_place_gang(message.place_gang, decision)
 

@@ -18,7 +18,7 @@ from yarn_gpu_sched.service.watch import Watchers
 
 _log = structlog.get_logger(__name__)
 
-AnyDecision = commands.PlaceGang | commands.RefuseJob
+AnyDecision = commands.PlaceGang | commands.RefuseJob | commands.RequeueJob
 # What the engine is told of a decision that cannot be sent.
 Made = Callable[[float], events.AnyEvent]
 
@@ -40,6 +40,7 @@ class Outlets:
         self._decisions = {
             commands.PlaceGang: metrics.decisions.labels("place_gang"),
             commands.RefuseJob: metrics.decisions.labels("refuse_job"),
+            commands.RequeueJob: metrics.decisions.labels("requeue_job"),
         }
         # Bound once, so that a line that is not written costs nothing.
         self._log = _log.bind()
@@ -80,7 +81,7 @@ class Outlets:
         for command in todo:
             if isinstance(command, commands.JobTouched):
                 self._watchers.touched(command.job_id)
-            elif isinstance(command, (commands.PlaceGang, commands.RefuseJob)):
+            elif isinstance(command, AnyDecision):
                 if session is not None and not self._send(command, session, now_s):
                     undeliverable.append(_too_large(command.decision_id))
             elif self._bindings is not None:

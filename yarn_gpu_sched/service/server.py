@@ -187,6 +187,8 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         backoff_max_s=settings.backoff_max_s,
         ended_jobs_max=settings.ended_jobs_max,
         place_on_cpu_servers=settings.cpu_servers == "service",
+        repair_hold_s=settings.repair_hold_s,
+        requeue_after_s=settings.requeue_after_s,
         policy=settings.policy,
     )
 

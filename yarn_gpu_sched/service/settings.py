@@ -119,6 +119,20 @@ class Settings(BaseSettings):
         "the shim knows stock alone).",
         "stock or service",
     )
+    repair_hold_s: float = _setting(
+        120.0,
+        "Seconds that the place of a gang's lost member is held for its replacement.",
+        "0 to 86400",
+        ge=0,
+        le=86_400,
+    )
+    requeue_after_s: float = _setting(
+        600.0,
+        "Seconds that a gang may wait for such a replacement before it starts anew as a whole.",
+        "1 to 86400",
+        ge=1,
+        le=86_400,
+    )
     policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
 
     @pydantic.model_validator(mode="after")

@@ -26,7 +26,7 @@ from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_d
 from yarn_gpu_sched.protocol.v1 import ask_pb2 as yarn__gpu__sched_dot_v1_dot_ask__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!yarn_gpu_sched/v1/container.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1byarn_gpu_sched/v1/ask.proto\"\xf1\x01\n\tContainer\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x11\n\tserver_id\x18\x04 \x01(\t\x12-\n\x08resource\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x13\n\x0bgpu_indices\x18\x06 \x03(\r\x12\x1a\n\x12\x61pplication_master\x18\x07 \x01(\x08\x12*\n\x03key\x18\x08 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\x0e\n\x06\x65nding\x18\t \x01(\x08\")\n\x11\x43ontainerReleased\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\tB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!yarn_gpu_sched/v1/container.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1byarn_gpu_sched/v1/ask.proto\"\xf1\x01\n\tContainer\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x11\n\tserver_id\x18\x04 \x01(\t\x12-\n\x08resource\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x13\n\x0bgpu_indices\x18\x06 \x03(\r\x12\x1a\n\x12\x61pplication_master\x18\x07 \x01(\x08\x12*\n\x03key\x18\x08 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\x0e\n\x06\x65nding\x18\t \x01(\x08\"7\n\x11\x43ontainerReleased\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x0c\n\x04lost\x18\x02 \x01(\x08\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,5 +37,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTAINER']._serialized_start=120
   _globals['_CONTAINER']._serialized_end=361
   _globals['_CONTAINERRELEASED']._serialized_start=363
-  _globals['_CONTAINERRELEASED']._serialized_end=404
+  _globals['_CONTAINERRELEASED']._serialized_end=418
 # @@protoc_insertion_point(module_scope)

@@ -89,16 +89,20 @@ class ContainerReleased(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     container_id: _builtins.str
     """The container."""
+    lost: _builtins.bool
+    """True when it neither ended well nor was given back by its application: it failed, was killed, or its server was lost."""
     def __init__(
         self,
         *,
         container_id: _builtins.str = ...,
+        lost: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id", "lost", b"lost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
