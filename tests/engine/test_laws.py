@@ -84,6 +84,10 @@ def half_gang(core: Core) -> None:
     core.state.jobs["runs"].gang_placed = False
 
 
+def forget_degraded(core: Core) -> None:
+    core.state.jobs["runs"].missing = 1
+
+
 def end_twice(core: Core) -> None:
     core.state.jobs["ended"].ended_s = None
 
@@ -153,6 +157,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (3, miscount_vc),
     (4, split_gang),
     (4, half_gang),
+    (4, forget_degraded),
     (5, end_twice),
     (5, ask_after_end),
     (5, miscount_states),

@@ -43,6 +43,19 @@ def decided_and_refused() -> tuple[World, list[PlaceGang]]:
     return world, under_way
 
 
+def repairs(world: World) -> None:
+    """Let a gang beside a partition that lends lose a member, get no replacement in time, and start anew."""
+    world.change(server("x1", 8, partition="x", lends=True))
+    world.submit("degraded", "gang:2x3")
+    world.ask("degraded", ask(2, worker(3)), blacklist=("s4", "s5"))
+    world.run()
+    world.release(world.live("degraded")[0].container_id, lost=True)
+    world.ask("degraded", ask(1, worker(8)), blacklist=("s4", "s5"))
+    world.decide()
+    world.now_s += SETTINGS.requeue_after_s
+    world.decide()
+
+
 def eventful() -> World:
     """Live through everything that an engine remembers."""
     world, under_way = decided_and_refused()
@@ -77,6 +90,7 @@ def eventful() -> World:
     world.change(server("s4", 8))
     world.change(server("s5", 8))
     world.run()
+    repairs(world)
     return world
 
 

@@ -107,7 +107,7 @@ def test_a_want_tells_all_of_what_it_demands() -> None:
 
 
 def test_a_single_container_demands_what_its_ask_has() -> None:
-    demand = single(ask(9, Resource(700, 3, 2), partition="p", am=True))
+    demand = single(ask(9, Resource(700, 3, 2), partition="p", am=True), record(None))
     assert demand == Demand("p", (Kind(1, 2, 700, 3),), application_master=True)
     assert (demand.containers, demand.gpus, demand.total) == (1, 2, Resource(700, 3, 2))
 
@@ -115,7 +115,7 @@ def test_a_single_container_demands_what_its_ask_has() -> None:
 def test_asks_of_one_size_are_one_kind_and_the_largest_comes_first() -> None:
     """Equal gangs make equal demands, in whatever order they ask: they wait in one line."""
     sizes = [(ask(1, worker(1), 1, partition="p"), 1), (ask(1, worker(4, 10), 2), 2), (ask(9, worker(1), 3), 4)]
-    demand = whole(sizes)
+    demand = whole(sizes, record(None))
     assert demand == Demand("p", (Kind(2, 4, 10, 1), Kind(5, 1, 1_024, 1)), application_master=False)
     backwards = [(one.with_count(7), count) for one, count in reversed(sizes)]
-    assert whole(backwards).kinds == demand.kinds
+    assert whole(backwards, record(None)).kinds == demand.kinds

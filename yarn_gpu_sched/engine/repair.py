@@ -101,7 +101,7 @@ def _free(core: Core, hold: Decision) -> None:
 def tend(core: Core, place: Place) -> int:
     """Let holds end, place replacements on what is held, start anew who waited too long; return the decisions made."""
     decided = 0
-    for job_id in list(core.degraded):
+    for job_id in sorted(core.degraded):
         record = core.state.jobs[job_id]
         if record.gang is None or _workers(record) >= record.gang.containers:
             made_whole(core, record)

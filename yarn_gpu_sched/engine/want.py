@@ -79,7 +79,7 @@ class JobWant:
         self.record = record
         self.job_id = record.job.job_id
         self.demand = demand
-        self.partition, self.kinds, self.application_master = demand
+        self.partition, self.kinds, self.application_master = demand[:3]
         self.containers = demand.containers
         self.total = demand.total
         self.members = members
