@@ -84,6 +84,10 @@ def half_gang(core: Core) -> None:
     core.state.jobs["runs"].gang_placed = False
 
 
+def forget_to_gather(core: Core) -> None:
+    core.state.jobs["waits"].gather_until_s = 1.0
+
+
 def forget_degraded(core: Core) -> None:
     core.state.jobs["runs"].missing = 1
 
@@ -158,6 +162,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (4, split_gang),
     (4, half_gang),
     (4, forget_degraded),
+    (13, forget_to_gather),
     (5, end_twice),
     (5, ask_after_end),
     (5, miscount_states),

@@ -156,12 +156,19 @@ class Machine(RuleBasedStateMachine):
     def remove_server(self, server_id: str) -> None:
         self.world.apply(ServerRemoved(now_s=self.now_s, server_id=server_id))
 
-    @rule(path=st.sampled_from(["root.a", "root.b"]), quota=st.sampled_from([None, 8]), gone=st.booleans())
-    def virtual_cluster(self, path: str, quota: int | None, gone: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
+    @rule(
+        path=st.sampled_from(["root.a", "root.b"]),
+        quota=st.sampled_from([None, 8]),
+        gone=st.booleans(),
+        debounce=st.booleans(),
+    )
+    def virtual_cluster(self, path: str, quota: int | None, gone: bool, debounce: bool) -> None:  # noqa: FBT001 # hypothesis passes by name
         if gone:
             self.world.apply(VirtualClusterRemoved(now_s=self.now_s, path=path))
         else:
-            self.world.apply(VirtualClusterChanged(now_s=self.now_s, virtual_cluster=VirtualCluster(path, quota)))
+            self.world.apply(
+                VirtualClusterChanged(now_s=self.now_s, virtual_cluster=VirtualCluster(path, quota, debounce=debounce))
+            )
 
     @rule(
         job_id=st.sampled_from(JOBS),

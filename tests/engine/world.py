@@ -15,6 +15,7 @@ from yarn_gpu_sched.engine.events import (
     ServerChanged,
     ServerRemoved,
     SnapshotEnded,
+    VirtualClusterChanged,
 )
 from yarn_gpu_sched.model.ask import Ask, PlaceAsk, RequestKey
 from yarn_gpu_sched.model.container import Container
@@ -22,6 +23,7 @@ from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 AM = Resource(memory_mb=512, vcores=1)
 
@@ -101,6 +103,11 @@ class World:
 
     def remove(self, server_id: str) -> list[AnyCommand]:
         return self.apply(ServerRemoved(now_s=self.now_s, server_id=server_id))
+
+    def configure(self, path: str, **fields: object) -> None:
+        values: dict[str, object] = {"path": path, **fields}
+        one = VirtualCluster(**values)  # type: ignore[arg-type] # the fields of VirtualCluster, by name
+        self.apply(VirtualClusterChanged(now_s=self.now_s, virtual_cluster=one))
 
     def submit(self, job_id: str, *tags: str, **fields: object) -> Job:
         self.submitted += 1

@@ -27,6 +27,14 @@ def index_follows(core: Core) -> Iterator[str]:
     yield from index_faults(core.index, core.state.servers.values())
 
 
+@law(13, "whose asks are watched is taken as a gang in time")
+def gathering_ends(core: Core) -> Iterator[str]:
+    """Compare the list of those who are watched with the jobs."""
+    watched = sorted(job_id for job_id, record in core.state.jobs.items() if record.gather_until_s is not None)
+    if watched != sorted(core.gathering):
+        yield f"the asks of {watched} are watched, {sorted(core.gathering)} are listed"
+
+
 @law(4, "a gang that lost members is looked after until it is whole")
 def degraded_are_tended(core: Core) -> Iterator[str]:
     """Compare the list of degraded gangs with the jobs, and with what is held for them."""

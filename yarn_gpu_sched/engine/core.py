@@ -26,8 +26,8 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``degraded`` those whose gangs miss a member, ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was
-    taken from its front), ``order`` all jobs in order of submission.
+    ``degraded`` those whose gangs miss a member, ``gathering`` those whose asks are watched, ``ended`` the ended jobs, oldest first
+    (a plain dictionary walks over what was taken from its front), ``order`` all jobs in order of submission.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -47,6 +47,7 @@ class Core:
         self.to_refuse: dict[str, None] = {}
         self.resting: list[tuple[float, str]] = []
         self.degraded: dict[str, None] = {}
+        self.gathering: dict[str, None] = {}
         self.changed_partitions: dict[str, None] = {}
         self.jobs_pending = self.jobs_running = 0
         self.commands: list[AnyCommand] = []
@@ -126,6 +127,7 @@ class Core:
         self.to_check.pop(job_id, None)
         self.to_refuse.pop(job_id, None)
         self.degraded.pop(job_id, None)
+        self.gathering.pop(job_id, None)
         self.touched.pop(job_id, None)
         self.state.drop_job(job_id)
 

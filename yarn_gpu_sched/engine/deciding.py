@@ -9,6 +9,7 @@ from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.finding import find
+from yarn_gpu_sched.engine.gathering import form
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.repair import tend
 from yarn_gpu_sched.engine.want import JobWant
@@ -34,6 +35,8 @@ def on_pass(core: Core, _event: Pass) -> None:
     if core.session.settle(core.now_s) and core.to_check:
         check_all(core)
     decided = _refuse_all(core) if core.to_refuse else 0
+    if core.gathering:
+        form(core)
     if core.degraded:
         decided += tend(core, _place)
     decisions_max = core.settings.decisions_per_pass_max

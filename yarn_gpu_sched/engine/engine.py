@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from yarn_gpu_sched.engine import containers, deciding, jobs, links, outcomes, reading, servers, snapshot
+from yarn_gpu_sched.engine import (
+    containers,
+    deciding,
+    gathering,
+    jobs,
+    links,
+    outcomes,
+    reading,
+    repair,
+    servers,
+    snapshot,
+)
 from yarn_gpu_sched.engine.audit import audit
 from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.core import Core
@@ -25,7 +36,6 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
     VirtualClusterRemoved,
 )
-from yarn_gpu_sched.engine.repair import wakes_s
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.views import ClusterView, JobView, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -93,7 +103,8 @@ class Engine:
         times = [core.resting[0][0]] if core.resting else []
         if not core.session.settled:
             times.append(core.session.settles_at_s)
-        times.extend(wakes_s(core))
+        times.extend(repair.wakes_s(core))
+        times.extend(gathering.wakes_s(core))
         return min(times, default=None)
 
     def cluster(self) -> ClusterView:

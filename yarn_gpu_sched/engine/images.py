@@ -49,6 +49,7 @@ class JobImage(msgspec.Struct, frozen=True):
     missing: int = 0
     degraded_since_s: float | None = None
     requeued: bool = False
+    gather_until_s: float | None = None
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -99,6 +100,7 @@ def job_image(record: JobRecord) -> JobImage:
         missing=record.missing,
         degraded_since_s=record.degraded_since_s,
         requeued=record.requeued,
+        gather_until_s=record.gather_until_s,
     )
 
 
@@ -129,6 +131,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.missing = image.missing
     record.degraded_since_s = image.degraded_since_s
     record.requeued = image.requeued
+    record.gather_until_s = image.gather_until_s
     return record
 
 

@@ -4,6 +4,7 @@ import msgspec
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
+from yarn_gpu_sched.engine.gathering import asks_changed, forget
 from yarn_gpu_sched.engine.repair import made_whole, remembered
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Level
@@ -92,6 +93,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
 def _start_anew(core: Core, record: JobRecord) -> None:
     """Begin a new attempt: its asks are void and its gang is to be placed again."""
     made_whole(core, record)
+    forget(core, record)
     record.requeued = False
     record.asks = record.blacklist = ()
     record.in_flight = {}
@@ -107,6 +109,7 @@ def _read_tags(core: Core, record: JobRecord) -> None:
     except TagError as problem:
         tags = JobTags()
         core.refuse(record, str(problem))
+    forget(core, record)
     record.gang = tags.gang
     record.ceiling = Level.ANYWHERE if tags.locality is None else tags.locality.ceiling
 
@@ -144,7 +147,9 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     if event.attempt > record.job.attempt:  # the attempt began after the job was looked at, and before its asks were
         _change(core, record, msgspec.structs.replace(record.job, attempt=event.attempt))
     record.blacklist = event.blacklist
+    before = record.asks
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
+    asks_changed(core, record, before)
     if record.gang is not None:
         _check_gang(core, record)
     core.to_check[event.job_id] = None
@@ -194,6 +199,7 @@ def on_job_ended(core: Core, event: JobEnded) -> None:
     record.diagnostics = event.diagnostics
     record.ended_s = core.now_s
     made_whole(core, record)
+    forget(core, record)
     record.asks = ()
     record.backoff = None
     core.to_check.pop(event.job_id, None)

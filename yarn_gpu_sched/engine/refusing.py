@@ -22,7 +22,9 @@ def never_fits(core: Core, record: JobRecord) -> str:
     want = record.want
     rest = record.asks
     asked: list[Demand | GangTag] = []
-    if isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
+    if record.gang is not None and record.gang.implied:
+        pass  # nobody said that it must be had at once: each container by itself has to fit
+    elif isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
         asked.append(want.demand.unconfined)
         rest = tuple([ask for ask in rest if ask.application_master or (ask, ask.count) not in want.members])
     elif record.gang is not None and not record.gang_placed:

@@ -183,5 +183,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
             core.add_to_order(record)
         if record.degraded_since_s is not None:
             core.degraded[record.job.job_id] = None
+        if record.gather_until_s is not None:
+            core.gathering[record.job.job_id] = None
         core.changed(record)
     core.touched.clear()

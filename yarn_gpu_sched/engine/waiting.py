@@ -22,12 +22,25 @@ def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
         return None
     if record.refusal:
         return WaitingReason(ReasonCode.REFUSED, f"{record.refusal}; the resource manager is told to end it")
+    if record.gather_until_s is not None:
+        return _gathering(core, record)
     if record.degraded_since_s is not None:
         return _degraded(core, record)
     want = want_of(record)
     if want is None:
         return _without_want(core, record)
     return _Answer(core, record, want).reason()
+
+
+def _gathering(core: Core, record: JobRecord) -> WaitingReason:
+    assert record.gather_until_s is not None
+    asks = [ask for ask in record.asks if ask.resource.gpus and not ask.application_master]
+    containers = sum(ask.count for ask in asks)
+    left_s = max(0.0, record.gather_until_s - core.now_s)
+    formed = f"a gang of them is formed in {left_s:.0f} s unless the asks change"
+    sentence = f"has asked {_containers(containers)} with GPUs so far; {formed}"
+    gpus = sum(ask.count * ask.resource.gpus for ask in asks)
+    return WaitingReason(ReasonCode.GATHERING, sentence, gpus_asked=gpus, containers_asked=containers)
 
 
 def _degraded(core: Core, record: JobRecord) -> WaitingReason:

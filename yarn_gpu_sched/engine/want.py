@@ -102,7 +102,8 @@ def want_of(record: JobRecord) -> JobWant | None:
             continue
         if ask.application_master:
             return JobWant(record, single(ask, record), [(ask, 1)], gang=False)
-        first = first or ask
+        if record.gather_until_s is None or not ask.resource.gpus:
+            first = first or ask
     if first is None:
         return None
     if not waits_for_gang:
@@ -156,6 +157,8 @@ def gang_members(record: JobRecord) -> list[tuple[Ask, int]] | None:
     """Take the gang's containers from the job's asks, in key order; None while there are too few of a sort."""
     tag = record.gang
     assert tag is not None
+    if tag.implied:
+        return _first(record, tag.containers, plain=False)
     if tag.gpus_each is None:
         return _first(record, tag.containers - record.served, plain=None)
     with_gpus = _first(record, tag.gpu_containers, plain=False)

@@ -20,11 +20,15 @@ _SHAPE = re.compile(r"(\d{1,6})(?:x(\d{1,6})(?:\+(\d{1,6}))?)?", re.ASCII)
 
 
 class GangTag(msgspec.Struct, frozen=True, gc=False):
-    """A declared gang: ``containers`` in all; ``gpus_each`` is None for ``gang:N``, else ``plain`` of them have no GPUs."""
+    """A declared gang: ``containers`` in all; ``gpus_each`` is None for ``gang:N``, else ``plain`` of them have no GPUs.
+
+    ``implied``: no tag says so, it is what the job asked with GPUs (see `yarn_gpu_sched.engine.gathering`).
+    """
 
     containers: int
     gpus_each: int | None = None
     plain: int = 0
+    implied: bool = False
 
     @property
     def gpu_containers(self) -> int:
@@ -38,6 +42,8 @@ class GangTag(msgspec.Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         """Write the tag in its plainest form."""
+        if self.implied:
+            return f"of all {self.containers} containers with GPUs that were asked"
         if self.gpus_each is None:
             return f"gang:{self.containers}"
         extra = f"+{self.plain}" if self.plain else ""

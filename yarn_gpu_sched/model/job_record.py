@@ -45,8 +45,9 @@ class JobRecord:
     ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is
     to be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
 
-    ``missing`` members of a gang that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource
-    manager was told to start this attempt anew.
+    ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang that
+    was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this attempt
+    anew.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class JobRecord:
         "gang",
         "gang_placed",
         "gang_under_way",
+        "gather_until_s",
         "in_flight",
         "job",
         "known",
@@ -97,6 +99,7 @@ class JobRecord:
         self.used_mb = self.used_vcores = self.used_gpus = 0
         self.gang_placed = False
         self.gang_under_way = False
+        self.gather_until_s: float | None = None
         self.served = 0
         self.level: int | None = None
         self.missing = 0

@@ -133,6 +133,13 @@ class Settings(BaseSettings):
         ge=1,
         le=86_400,
     )
+    gather_s: float = _setting(
+        4.0,
+        "Seconds without a change before the asks of a job without a gang tag are taken as a gang, where its queue says so.",
+        "4 to 600",
+        ge=4,
+        le=600,
+    )
     policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
 
     @pydantic.model_validator(mode="after")
