@@ -45,9 +45,9 @@ class JobRecord:
     ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is
     to be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
 
-    ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang that
-    was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this attempt
-    anew.
+    ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
+    that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this
+    attempt anew.
     """
 
     __slots__ = (
