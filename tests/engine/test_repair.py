@@ -199,3 +199,19 @@ def test_the_times_can_be_set() -> None:
     world.now_s = 5.0
     world.decide()
     assert len(requeues(world)) == 1
+
+
+def test_a_job_whose_master_is_not_ours_starts_anew_within_its_attempt() -> None:
+    world = World().up(server("s1"), server("s2"))
+    world.submit("gang", "gang:2x2", unmanaged=True)
+    world.ask("gang", ask(2, worker(2)))
+    world.run()
+    lose_one(world)
+    world.ask("gang", ask(1, worker(4), at={"nowhere": 1}, strict=True))
+    world.now_s = REQUEUE_S
+    world.decide()
+    world.commit(*requeues(world))
+    world.release_all("gang")
+    world.ask("gang", ask(2, worker(2)))
+    (placed,) = world.run()
+    assert len(placed.assignments) == 2

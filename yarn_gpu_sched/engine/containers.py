@@ -3,7 +3,7 @@
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
-from yarn_gpu_sched.engine.jobs import count_member, count_members
+from yarn_gpu_sched.engine.jobs import count_member, count_members, start_anew
 from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
@@ -109,11 +109,14 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
         return
     use = core.state.servers[container.server_id]
     _remove(core, container)
+    record = core.state.jobs[container.job_id]
     if event.lost:
         member_lost(core, container)
+    if record.requeued and record.job.unmanaged and not record.has_workers:
+        start_anew(core, record)  # its master goes on, so no new attempt will say that the gang is to be placed again
     if use.gpus:
         core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))
-    core.settle_job(core.state.jobs[container.job_id])
+    core.settle_job(record)
     core.forget_old_jobs()
 
 

@@ -56,7 +56,7 @@ def _revive(core: Core, record: JobRecord, job: Job) -> None:
     record.diagnostics = ""
     record.refusal = ""
     if job.attempt != record.job.attempt:
-        _start_anew(core, record)
+        start_anew(core, record)
     _make_known(core, record, job)
 
 
@@ -83,14 +83,14 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
     if job.attempt > before.attempt:
-        _start_anew(core, record)
+        start_anew(core, record)
     if job.tags != before.tags:
         _read_tags(core, record)
     if job.attempt > before.attempt or job.tags != before.tags:
         count_members(record)
 
 
-def _start_anew(core: Core, record: JobRecord) -> None:
+def start_anew(core: Core, record: JobRecord) -> None:
     """Begin a new attempt: its asks are void and its gang is to be placed again."""
     made_whole(core, record)
     forget(core, record)
