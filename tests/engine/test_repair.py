@@ -114,7 +114,12 @@ def test_an_order_to_start_anew_that_was_refused_is_given_again() -> None:
     world.now_s = REQUEUE_S
     world.decide()
     world.refuse(requeues(world)[0], OutcomeCode.NOT_READY)
-    world.now_s += 1.0
+    for _ in range(3):
+        world.now_s += 9.9
+        world.decide()
+        assert len(requeues(world)) == 1
+    world.now_s = world.engine.next_wake_s() or 0.0
+    assert world.now_s == REQUEUE_S + 30.0
     world.decide()
     assert len(requeues(world)) == 2
 

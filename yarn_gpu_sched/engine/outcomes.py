@@ -4,7 +4,7 @@ from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
 from yarn_gpu_sched.engine.jobs import count_member
-from yarn_gpu_sched.engine.repair import replaced
+from yarn_gpu_sched.engine.repair import replaced, requeue_refused
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
@@ -85,7 +85,8 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
     if decision.gang:
         record.gang_under_way = False
     if decision.requeue:
-        record.requeued = False
+        requeue_refused(core, record)
+        return
     _back_off(core, decision, record, code)
     if record.backoff is not None:
         record.backoff.detail = detail

@@ -150,6 +150,12 @@ def _requeue(core: Core, record: JobRecord) -> int:
     return 1
 
 
+def requeue_refused(core: Core, record: JobRecord) -> None:
+    """Give the order again after the longest pause, if the gang is not whole by then."""
+    record.requeued = False
+    record.degraded_since_s = core.now_s + core.settings.backoff_max_s - core.settings.requeue_after_s
+
+
 def wakes_s(core: Core) -> Iterator[float]:
     """Give the times at which holds end or somebody has waited too long."""
     for job_id in core.degraded:
