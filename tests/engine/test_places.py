@@ -174,3 +174,20 @@ def test_a_default_partition_without_servers_is_no_obstacle_where_another_lends(
     world.ask("k", ask(1, worker(8)))
     assert [placed.job_id for placed in world.run()] == ["j"]
     assert [refused.job_id for refused in world.refusals] == ["k"]
+
+
+@pytest.mark.parametrize("named", [{}, {"s3-1": 1}, {"/r3": 1}])
+def test_looking_near_or_at_named_places_costs_the_same_on_any_cluster(named: dict[str, int]) -> None:
+    visits = []
+    for racks in (8, 64):
+        world = World(audited=False).up(
+            *(server(f"s{rack}-{n}", rack=f"/r{rack}") for rack in range(racks) for n in range(4))
+        )
+        world.submit("j", "gang:1x2")
+        world.ask("j", ask(1, worker(2)))
+        world.run()
+        before = world.engine._core.index.visits.entries
+        world.ask("j", ask(1, worker(2), at=named, strict=bool(named)))
+        assert len(world.run()) == 1
+        visits.append(world.engine._core.index.visits.entries - before)
+    assert visits[0] == visits[1] < 16

@@ -142,11 +142,14 @@ FREE = Reach()
 NEAR_MAX = 64
 """Servers of a gang near which what comes after it is placed; of a larger one the first."""
 
+NEAR_CONTAINERS_MAX = 1_024
+"""Of a job with more containers nothing is near: looking through them for each new one would cost too much."""
+
 
 def _reach(ask: Ask, record: JobRecord) -> Reach:
     if ask.places:
         return Reach(tuple((one.place, one.count) for one in ask.places), ask.strict, record.blacklist)
-    if record.gang_placed and not ask.application_master:
+    if record.gang_placed and not ask.application_master and len(record.containers) <= NEAR_CONTAINERS_MAX:
         near = sorted({one.server_id for one in record.containers.values() if not one.application_master})[:NEAR_MAX]
         if near:
             return Reach(tuple((server_id, 1) for server_id in near), False, record.blacklist)  # noqa: FBT003 - a field, by place

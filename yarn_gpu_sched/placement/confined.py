@@ -1,13 +1,15 @@
 """The search for containers that may not go anywhere: named or excluded hosts and racks, a ceiling of locality.
 
-It looks at every server of the partition, but only where the plain search has found a place that is not allowed: a place that is
-none for whoever may go anywhere is none here either. Kinds that are confined alike are placed together, those with named places
-first; so it may miss a way where several groups compete for tight places.
+Where there is no place for whoever may go anywhere, there is none here either. Otherwise it looks at the places that are named and
+at the racks around them; at every server of the partition only where the plain search leads to one that is excluded, or over a
+ceiling. Kinds that are confined alike are placed together, those with named places first; so it may miss a way where several groups
+compete for tight places.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.server import UNKNOWN_RACK
 from yarn_gpu_sched.model.server_use import Part, ServerUse
 from yarn_gpu_sched.model.transaction import Transaction
 from yarn_gpu_sched.placement.empty import fewest_on_empty, plain_needs_spare
@@ -16,7 +18,7 @@ from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Effort, Row, pack
 from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement, Portion
-from yarn_gpu_sched.placement.reach import Reach, names_of
+from yarn_gpu_sched.placement.reach import Reach
 
 
 def find_confined(
@@ -36,14 +38,13 @@ class _Confined:
         self, index: FreeIndex, partition_name: str, kinds: tuple[Kind, ...], reach: tuple[Reach, ...], ceiling: Level
     ) -> None:
         self._index = index
+        self._name = partition_name
         self._partition: Partition = index.partition(partition_name)
         self._kinds = kinds
         self._reach = reach
         self._ceiling = ceiling
         self._fewest = fewest_on_empty(self._partition, kinds)
         self._effort = Effort()
-        self._uses = [use for domain in self._partition.domains for use in domain.uses if use.indexed]
-        index.visits.entries += len(self._uses)
 
     def find(self) -> Placement | None:
         """Place group after group, each beside what the groups before it have taken."""
@@ -73,21 +74,33 @@ class _Confined:
             found = self._tightest(uses, members, reach)
             if found is not None:
                 return found
-        return None
+        return None if reach.strict else self._anywhere(reach, members)
 
     def _preferences(self, reach: Reach, beside: list[ServerUse]) -> Iterator[list[ServerUse]]:
-        """Give the servers that may do, those that are wanted most first."""
-        allowed = [use for use in self._uses if reach.admits(use)]
-        if reach.places and not reach.strict:
-            named = {place for place, _ in reach.places}
-            at_places = [use for use in allowed if not named.isdisjoint(names_of(use))]
-            yield at_places
-            racks = {use.server.rack for use in at_places}
-            yield [use for use in allowed if use.server.rack in racks]
-        if beside:
-            domains = {use.server.domain for use in beside}
-            yield [use for use in allowed if use.server.domain in domains]
-        yield allowed
+        """Give the servers that are wanted, those that are wanted most first."""
+        named = self._at(dict.fromkeys(place for place, _ in reach.places), reach)
+        if named:
+            yield named
+        if not reach.strict:
+            racks = dict.fromkeys(use.server.rack for use in named or beside)
+            racks.pop(UNKNOWN_RACK, None)
+            yield self._at(racks, reach)
+
+    def _at(self, places: Iterable[str], reach: Reach) -> list[ServerUse]:
+        found = {use.server_id: use for place in places for use in self._index.at(place, self._name)}
+        self._index.visits.entries += len(found)
+        return [use for use in found.values() if reach.admits(use)]
+
+    def _anywhere(self, reach: Reach, members: list[int]) -> list[Portion] | None:
+        """Let the plain search find it; where that leads to a place that will not do, look at every server."""
+        found = self._index.find(self._name, tuple(self._kinds[place] for place in members))
+        if found is None:
+            return None
+        if found.level <= self._ceiling and all(reach.admits(use) for use, _, _ in found.portions):
+            return [Portion(use, members[place], count) for use, place, count in found.portions]
+        every = [use for domain in self._partition.domains for use in domain.uses if use.indexed]
+        self._index.visits.entries += len(every)
+        return self._tightest([use for use in every if reach.admits(use)], members, reach)
 
     def _tightest(self, uses: list[ServerUse], members: list[int], reach: Reach) -> list[Portion] | None:
         domains: dict[str, list[ServerUse]] = {}

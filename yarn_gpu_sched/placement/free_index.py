@@ -8,6 +8,7 @@ from yarn_gpu_sched.placement.mixed import find_mixed
 from yarn_gpu_sched.placement.partition import Partition
 from yarn_gpu_sched.placement.placement import Placement
 from yarn_gpu_sched.placement.plain import find_plain
+from yarn_gpu_sched.placement.reach import names_of
 from yarn_gpu_sched.placement.spare import spare_mb, spare_vcores
 from yarn_gpu_sched.placement.visits import Visits
 
@@ -19,6 +20,7 @@ class FreeIndex:
         self._place_on_cpu_servers = place_on_cpu_servers
         self._partition_of: dict[str, Partition] = {}
         self._lending: dict[str, int] = {}
+        self._named: dict[str, dict[str, ServerUse]] = {}
         self.partitions: dict[str, Partition] = {}
         self.visits = Visits()
 
@@ -28,11 +30,22 @@ class FreeIndex:
         self._partition_of[use.server_id] = partition
         partition.add(use)
         self._count_lending(use, 1)
+        for name in names_of(use):
+            self._named.setdefault(name, {})[use.server_id] = use
 
     def remove(self, use: ServerUse) -> None:
         """Forget a server."""
         self._partition_of.pop(use.server_id).remove(use)
         self._count_lending(use, -1)
+        for name in set(names_of(use)):
+            del self._named[name][use.server_id]
+            if not self._named[name]:
+                del self._named[name]
+
+    def at(self, place: str, partition_name: str) -> list[ServerUse]:
+        """List the servers of a partition that a name means and that may be placed on: its id, its host or its rack."""
+        named = self._named.get(place, {}).values()
+        return [use for use in named if use.indexed and use.server.partition == partition_name]
 
     def _count_lending(self, use: ServerUse, step: int) -> None:
         name = use.server.partition
@@ -56,6 +69,7 @@ class FreeIndex:
         """Forget all servers."""
         self._partition_of.clear()
         self._lending.clear()
+        self._named.clear()
         self.partitions.clear()
 
     def partition(self, name: str) -> Partition:
