@@ -132,8 +132,10 @@ def joint(served_joint: ServedJoint) -> Iterator[ServedJoint]:
     """Give a test the cluster with nothing on it; afterwards all laws must have held, and no GPU twice."""
     served_joint.clear()
     served_joint.await_connected()
+    served_joint.await_idle()
     yield served_joint
     served_joint.clear()
+    served_joint.await_idle()
     assert not _errors_of_the_service(served_joint), "the service logged errors, or its audit found a broken law"
     twice = spells.held_twice(spells.read(served_joint.folder / "workers"))
     assert not twice, f"{twice}\nlogs: {served_joint.folder / 'workers'}"

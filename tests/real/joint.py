@@ -143,6 +143,13 @@ class ServedJoint(Joint):
         """Wait until the service has a whole snapshot of the ResourceManager."""
         self.until(self._connected, bool, "the service is connected to the RM", wait_s)
 
+    def await_idle(self, wait_s: float = 60.0) -> None:
+        """Wait until the service, too, counts nothing as in use: it hears of a container's end from its server."""
+        self.until(self._used, lambda used: used == 0, "the service counts all GPUs as free", wait_s)
+
+    def _used(self) -> int:
+        return self.client.cluster().used.gpus
+
     def await_state(self, app_id: str, waiting: int, wait_s: float = 60.0) -> str:
         """Wait until the service gives this reason for a job's waiting; return the sentence."""
 

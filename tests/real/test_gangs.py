@@ -81,6 +81,20 @@ def test_two_gangs_that_could_each_take_half_never_block_each_other(joint: Serve
         pair[0].finish()
 
 
+def test_gpus_of_a_killed_application_are_free_as_soon_as_its_servers_say_so(joint: ServedJoint, workers: Path) -> None:
+    """Of containers that run: the resource manager forgets them at once, their servers report the end later."""
+    app = _registered(joint, tags=["gang:4x4"])
+    app.allocate(gpus(4, 4))
+    app.hold(4)
+    app.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    app.kill()
+    joint.until(lambda: joint.client.cluster().used.gpus, lambda used: used == 0, "the service counts all GPUs as free")
+    other = _registered(joint, tags=["gang:4x4"])
+    other.allocate(gpus(4, 4))
+    other.hold(4)
+
+
 @pytest.mark.parametrize(
     ("tag", "shown"),
     [("gang:4x5", "5"), ("gang:9x2", "18")],

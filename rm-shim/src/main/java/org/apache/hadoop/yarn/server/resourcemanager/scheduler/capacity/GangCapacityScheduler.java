@@ -159,7 +159,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public void completedContainer(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainer(container, status, event);
-    if (event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId())) completions.incrementAndGet();
+    boolean departed = event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId());
+    if (departed || container == null) completions.incrementAndGet();  // null: ended by the resource manager, now by its server too
     if (container != null) changed(container.getApplicationAttemptId().getApplicationId());  // its ask may be back by now
   }
 
