@@ -103,7 +103,7 @@ def served_joint(
             service_address=address,
             binding_dir=folder / "bindings",
             extra_classpath=(_metrics_at_once(folder), _shim(folder)),
-            settings=_QUICK,
+            settings=_QUICK | {"yarn.nodemanager.aux-services": "mapreduce_shuffle"},
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
             joint = ServedJoint(cluster, apps, folder, address=address)

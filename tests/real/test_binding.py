@@ -20,6 +20,9 @@ NOT_BOUND = 78
 def test_a_late_delivery_makes_a_worker_wait_and_none_makes_it_fail_never_run_unbound(
     joint: ServedJoint, workers: Path
 ) -> None:
+    joint.until(
+        lambda: joint.client.cluster().settled, bool, "capacity has settled: then all bindings are written once more"
+    )
     app = joint.apps.submit(tags=["gang:2x2"]).register()
     app.allocate(gpus(2, 2))
     late, never = sorted(container["container"] for container in app.hold(2))

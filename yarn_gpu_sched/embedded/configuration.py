@@ -159,7 +159,6 @@ class Configuration:
             f"{nm}.recovery.dir": f"{folder}/recovery",
             f"{nm}.resource.memory-mb": str(self.spec.memory_mb),
             f"{nm}.resource.cpu-vcores": str(self.spec.vcores),
-            f"{nm}.aux-services": "mapreduce_shuffle",
             f"{nm}.admin-env": self._admin_env(server),
             # Memory is simulated, and so is its limit; a full disk is this machine's own affair.
             f"{nm}.pmem-check-enabled": "false",
