@@ -191,3 +191,23 @@ def test_looking_near_or_at_named_places_costs_the_same_on_any_cluster(named: di
         assert len(world.run()) == 1
         visits.append(world.engine._core.index.visits.entries - before)
     assert visits[0] == visits[1] < 16
+
+
+@pytest.mark.parametrize("strict_first", [True, False])
+def test_asks_of_one_size_keep_their_own_places(strict_first: bool) -> None:  # noqa: FBT001 # a column of the table
+    """Two keys of a gang ask the same amount, one on a host of its own: no container of the other key takes that place."""
+    world = four_servers()
+    world.submit("j", "gang:4x4")
+    confined, free = (1, 2) if strict_first else (2, 1)
+    world.ask(
+        "j",
+        ask(1, worker(4), confined, at={"s22": 1}, strict=True),
+        ask(3, worker(4), free),
+    )
+    (placed,) = world.run()
+    assert {one.server_id: one.key.priority for one in placed.assignments} == {
+        "s11": free,
+        "s12": free,
+        "s21": free,
+        "s22": confined,
+    }

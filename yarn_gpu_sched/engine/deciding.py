@@ -12,13 +12,13 @@ from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.gathering import form
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.repair import tend
-from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part, mask_of
-from yarn_gpu_sched.placement import Placement
+from yarn_gpu_sched.placement import Placement, Reach
 from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
 
 INTENTS_PER_DECISION_MAX = 64
@@ -214,16 +214,20 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
 
 
 def _by_kind(want: JobWant) -> list[Iterator[tuple[RequestKey, Resource]]]:
-    """List the containers of each kind that wait to be dealt out, in key order: of which ask, and what each gets."""
+    """List the containers of each kind that wait to be dealt out, in key order: of which ask, and what each gets.
+
+    Kinds of one size are told apart by where they may go.
+    """
     if len(want.members) == 1:
         ask, count = want.members[0]
         return [repeat((ask.key, ask.resource), count)]
-    asked: dict[tuple[int, int, int], list[Iterator[tuple[RequestKey, Resource]]]] = {}
+    asked: dict[tuple[tuple[int, ...], Reach], list[Iterator[tuple[RequestKey, Resource]]]] = {}
     for ask, count in want.members:
-        resource = ask.resource
-        shape = (resource.gpus, resource.memory_mb, resource.vcores)
-        asked.setdefault(shape, []).append(repeat((ask.key, resource), count))
-    return [chain.from_iterable(asked[kind[1:]]) for kind in want.demand.kinds]
+        alike = (shape_of(ask.resource), reach_of(ask, want.record))
+        asked.setdefault(alike, []).append(repeat((ask.key, ask.resource), count))
+    kinds = want.demand.kinds
+    reach = want.demand.reach or (FREE,) * len(kinds)
+    return [chain.from_iterable(asked[kind[1:], each]) for kind, each in zip(kinds, reach, strict=True)]
 
 
 def _merged(parts: list[Part]) -> list[Part]:

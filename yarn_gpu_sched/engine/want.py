@@ -116,15 +116,15 @@ def single(ask: Ask, record: JobRecord) -> Demand:
     """Describe one container of an ask."""
     resource = ask.resource
     kind = Kind(1, resource.gpus, resource.memory_mb, resource.vcores)
-    reach = _reach(ask, record)
-    return Demand(ask.partition, (kind,), ask.application_master, (reach,) if reach is not FREE else ())
+    reach = reach_of(ask, record)
+    return Demand(ask.partition, (kind,), ask.application_master, () if reach is FREE else (reach,))
 
 
 def whole(members: list[tuple[Ask, int]], record: JobRecord) -> Demand:
     """Describe a gang: its containers by kind and by where they may go, the largest first."""
     counts: dict[tuple[tuple[int, int, int], Reach], int] = {}
     for ask, count in members:
-        key = (shape_of(ask.resource), _reach(ask, record))
+        key = (shape_of(ask.resource), reach_of(ask, record))
         counts[key] = counts.get(key, 0) + count
     ordered = sorted(counts.items(), reverse=True)
     kinds = tuple(Kind(count, *shape) for (shape, _), count in ordered)
@@ -146,7 +146,8 @@ NEAR_CONTAINERS_MAX = 1_024
 """Of a job with more containers nothing is near: looking through them for each new one would cost too much."""
 
 
-def _reach(ask: Ask, record: JobRecord) -> Reach:
+def reach_of(ask: Ask, record: JobRecord) -> Reach:
+    """Say where the containers of an ask may go; `FREE` is anywhere."""
     if ask.places:
         return Reach(tuple((one.place, one.count) for one in ask.places), ask.strict, record.blacklist)
     if record.gang_placed and not ask.application_master and len(record.containers) <= NEAR_CONTAINERS_MAX:
