@@ -8,6 +8,7 @@ from tests.engine.world import World, ask, server
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import PlaceGang
 from yarn_gpu_sched.engine.deciding import masters_admit
+from yarn_gpu_sched.engine.finding import find_quietly
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
@@ -23,7 +24,7 @@ def nobody_waits_in_vain(world: World) -> int:
             continue
         waiting += 1
         if not want.application_master or masters_admit(core, want):
-            assert core.index.find_quietly(want.partition, want.kinds) is None, f"{want.job_id} waits in vain"
+            assert find_quietly(core, want.demand) is None, f"{want.job_id} waits in vain"
     return waiting
 
 

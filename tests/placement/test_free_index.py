@@ -78,7 +78,8 @@ def test_a_search_counts_what_it_looked_at_and_a_quiet_one_does_not() -> None:
     _, index = cluster_of([server("a", 4), server("b", 4)])
     for kinds in ((gang(1, 1),), (gang(2, 4),), (gang(9, 4),), (gang(1, 0),), (gang(1, 2), gang(1, 1))):
         before = index.visits.entries
-        quiet = index.find_quietly("", kinds)
+        with index.visits.quiet():
+            quiet = index.find("", kinds)
         assert index.visits.entries == before
         assert seats(index.find("", kinds)) == seats(quiet)
         assert index.visits.entries > before, kinds
@@ -192,7 +193,7 @@ class Random:
             take(self.state, name, self.rng.choice((1, 900, 9_000)), 1)
 
     def found(self) -> list[tuple[int, list[tuple[str, int, int]]] | None]:
-        return [seats(self.index.find_quietly(partition, kinds)) for partition in ("", "p") for kinds in GANGS]
+        return [seats(self.index.find(partition, kinds)) for partition in ("", "p") for kinds in GANGS]
 
     def counted(self) -> list[object]:
         pairs = [(partition, kinds) for partition in ("", "p") for kinds in GANGS]

@@ -101,7 +101,7 @@ class PassView:
         return self._core.now_s
 
     def next_ready(self) -> Want | None:
-        """Give the first ready want in order of submission."""
+        """Give the first ready want."""
         return self._core.queue.first()
 
     def find(self, want: Want) -> Placement | None:

@@ -18,11 +18,8 @@ def find(core: Core, demand: Demand) -> Placement | None:
 
 def find_quietly(core: Core, demand: Demand) -> Placement | None:
     """Find a place for somebody who only wants to know: the visits are not counted."""
-    entries = core.index.visits.entries
-    try:
+    with core.index.visits.quiet():
         return find(core, demand)
-    finally:
-        core.index.visits.entries = entries
 
 
 def partitions_of(core: Core, demand: Demand) -> list[str]:

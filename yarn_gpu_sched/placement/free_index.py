@@ -96,14 +96,6 @@ class FreeIndex:
             else find_mixed(partition, kinds, self.visits)
         )
 
-    def find_quietly(self, partition_name: str, kinds: tuple[Kind, ...]) -> Placement | None:
-        """Find a place for somebody who only wants to know: the visits are not counted."""
-        entries = self.visits.entries
-        try:
-            return self.find(partition_name, kinds)
-        finally:
-            self.visits.entries = entries
-
     def fewest_servers(self, partition_name: str, kinds: tuple[Kind, ...]) -> int | None:
         """Count the servers of one domain that would hold a gang if all usable ones were empty; None if no domain would."""
         partition = self.partitions.get(partition_name)

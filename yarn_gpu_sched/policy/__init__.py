@@ -5,9 +5,9 @@ The contract, for whoever writes a policy:
 1. A policy changes nothing but itself. What it wants is an intent; the engine may reject any of them, and counts it.
 2. `Policy.decide` is called for each `Pass`, and again while what it placed has woken somebody. It is read lazily: when it goes on
    after a ``yield``, the view already shows what became of the intent. Nothing else happens between two intents of a pass.
-3. `View.next_ready` gives the first want, in order of submission, that is ready to be examined; equal wants of several jobs are
-   given one at a time, and once one of them is said to wait, none of them is given again until something that they wait for was
-   freed. So a pass costs as much as there are different wants that woke, not as much as jobs wait.
+3. `View.next_ready` gives the first want that is ready to be examined, in order of rank, then of submission; equal wants of several
+   jobs are given one at a time, and once one of them is said to wait, none of them is given again until something that they need
+   was freed. So a pass costs as much as there are different wants that woke, not as much as jobs wait.
 4. `View.find` is a question ("what if"): it changes nothing. A placement is good until the next ``yield``.
 5. For each want that it is given a policy yields `Place`, `Refuse` or `Wait`; a want without an answer is given again. A pass ends
    after a bounded number of intents, and goes on in the next one.

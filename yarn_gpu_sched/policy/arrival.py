@@ -7,7 +7,7 @@ from yarn_gpu_sched.policy.view import View
 
 
 class Arrival:
-    """Examines wants in order of submission and places each that fits. It keeps nothing between passes.
+    """Examines wants in their order (see `View.next_ready`) and places each that fits. It keeps nothing between passes.
 
     A large gang may be passed for ever by smaller ones: nothing is reserved for it.
     """

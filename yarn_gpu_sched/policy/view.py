@@ -38,7 +38,10 @@ class View(Protocol):
         """Time of the pass by the driver's clock."""
 
     def next_ready(self) -> Want | None:
-        """Give the first ready want in order of submission, or None when nothing is left to examine."""
+        """Give the first ready want, or None when nothing is left to examine.
+
+        First what completes or extends a gang that was placed, then by priority, then in order of submission.
+        """
 
     def find(self, want: Want) -> Placement | None:
         """Find a place for all of a want now, at the tightest level there is; None also where a limit forbids it."""
