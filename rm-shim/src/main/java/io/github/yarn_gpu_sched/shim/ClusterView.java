@@ -20,6 +20,9 @@ public interface ClusterView<S, J> {
   Map<String, Container> containers(S server, Map<String, Container> known);
   J jobOf(Container container);
 
+  /** How a container that was told of came to its end. */
+  ContainerReleased released(Container container);
+
   /** Also of a job that ended, as long as something is known of it. */
   Job job(J job);
 

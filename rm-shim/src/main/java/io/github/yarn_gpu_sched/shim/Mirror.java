@@ -123,7 +123,7 @@ final class Mirror<S, J> {
     }
     for (Container each : before.values()) {
       if (now.containsKey(each.getContainerId())) continue;
-      out.add(Change.newBuilder().setContainerReleased(ContainerReleased.newBuilder().setContainerId(each.getContainerId())));
+      out.add(Change.newBuilder().setContainerReleased(view.released(each)));
       marks.job(view.jobOf(each));  // its ask may have come back
     }
     if (now.isEmpty()) containers.remove(server);

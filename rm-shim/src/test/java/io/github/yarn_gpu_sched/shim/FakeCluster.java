@@ -52,6 +52,10 @@ final class FakeCluster implements ClusterView<String, String> {
 
   @Override public String jobOf(Container container) { return container.getJobId(); }
 
+  @Override public ContainerReleased released(Container one) {
+    return ContainerReleased.newBuilder().setContainerId(one.getContainerId()).build();
+  }
+
   @Override public Job job(String id) { return jobs.get(id); }
 
   @Override public JobAsks asks(String id) { return asks.get(id); }

@@ -8,6 +8,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.SettableFuture;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.exceptions.YarnException;
@@ -24,10 +26,13 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.*;
  * resource manager's threads here only marks what may have changed; it never waits for the service and never throws.
  */
 public class GangCapacityScheduler extends CapacityScheduler {
+  private static final int LOST_MAX = 16_384;
   final Counters counters = new Counters();
   final Departing departing = new Departing();
   private final Marks<NodeId, ApplicationId> marks = new Marks<>(counters);
   private final Map<ApplicationAttemptId, Gate> gates = new ConcurrentHashMap<>();
+  /** Containers that did not end well, until the service is told; what is beyond the bound is told as if it had ended well. */
+  final Set<String> lost = ConcurrentHashMap.newKeySet();
   private final Set<ApplicationId> recovered = ConcurrentHashMap.newKeySet();
   private final AtomicLong completions = new AtomicLong();
   private Settings settings;
@@ -60,6 +65,13 @@ public class GangCapacityScheduler extends CapacityScheduler {
     marks.queues();
     getSchedulerApplications().keySet().forEach(marks::job);
     marks.hurry();
+  }
+
+  @Override public Priority updateApplicationPriority(Priority priority, ApplicationId job, SettableFuture<Object> done,
+      UserGroupInformation user) throws YarnException {
+    Priority updated = super.updateApplicationPriority(priority, job, done, user);
+    changed(job);
+    return updated;
   }
 
   @Override public String moveApplication(ApplicationId job, String queue) throws YarnException {
@@ -152,6 +164,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
     boolean mayRun = container.getState() == RMContainerState.ACQUIRED && event != RMContainerEventType.FINISHED;
     if ((runs || mayRun) && Words.gpus(container.getContainer().getResource()) > 0) departing.add(container);
     if (runs) departing.runs(container.getContainerId());
+    boolean well = event == RMContainerEventType.RELEASED || event == RMContainerEventType.FINISHED && status.getExitStatus() == 0;
+    if (!well && Words.gpus(container.getContainer().getResource()) > 0 && lost.size() < LOST_MAX) lost.add(container.getContainerId().toString());
     super.completedContainerInternal(container, status, event);
     completions.incrementAndGet();
     changed(container.getNodeId());
@@ -173,7 +187,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
       try {
         return super.allocate(id, now, constrained, release, blacklist, unblacklist, updates);
       } finally {
-        if (!now.isEmpty()) changed(id.getApplicationId());
+        boolean places = blacklist != null && !blacklist.isEmpty() || unblacklist != null && !unblacklist.isEmpty();
+        if (places || !now.isEmpty()) changed(id.getApplicationId());
       }
     };
     return gated ? gate.pass(asks, pull, one -> getRMContainer(one) != null, counters) : pull.apply(asks);

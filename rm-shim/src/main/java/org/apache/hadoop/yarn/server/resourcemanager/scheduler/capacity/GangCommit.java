@@ -4,6 +4,7 @@ import static io.github.yarn_gpu_sched.protocol.v1.OutcomeCode.*;
 
 import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.shim.Counters;
+import java.io.IOException;
 import java.util.*;
 import java.util.function.*;
 import org.apache.hadoop.yarn.api.records.*;
@@ -48,8 +49,9 @@ final class GangCommit {
     Outcome.Builder outcome = Outcome.newBuilder().setDecisionId(decision.getDecisionId());
     try {
       require(decision.getEpoch() == context.getEpoch(), OUTCOME_CODE_STALE_EPOCH, "the epoch is %d", context.getEpoch());
-      require(decision.hasPlaceGang() || decision.hasRefuseJob(), OUTCOME_CODE_INVALID, "the decision names no action");
+      require(decision.getActionCase() != Decision.ActionCase.ACTION_NOT_SET, OUTCOME_CODE_INVALID, "the decision names no action");
       if (decision.hasRefuseJob()) refuse(decision.getRefuseJob());
+      if (decision.hasRequeueJob()) requeue(decision.getRequeueJob());
       for (GangContainer one : decision.hasPlaceGang() ? place(decision.getPlaceGang()) : List.<GangContainer>of()) {
         outcome.addContainerIds(one.getContainerId().toString());
         made.accept(one);
@@ -69,6 +71,21 @@ final class GangCommit {
     require(context.getRMApps().containsKey(id), OUTCOME_CODE_INVALID, "job %s is not known", id);
     context.getDispatcher().getEventHandler()
         .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX)));
+  }
+
+  /** As stock preemption does: an attempt whose master was preempted does not count as failed, and what it ran ends with it. */
+  private void requeue(RequeueJob job) throws Refusal {
+    ApplicationId id = parsed(job.getJobId(), "application", ApplicationId::fromString);
+    FiCaSchedulerApp attempt = Words.attempt(scheduler, id);
+    boolean current = attempt != null && !attempt.isStopped() && attempt.getApplicationAttemptId().getAttemptId() == job.getAttempt();
+    require(current, OUTCOME_CODE_NO_ATTEMPT, "attempt %d of %s is ended or replaced", job.getAttempt(), id);
+    LOG.info("{} starts anew: {}", id, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX));
+    List<RMContainer> live = new ArrayList<>(attempt.getLiveContainers());
+    live.sort(Comparator.comparing(RMContainer::isAMContainer));  // the master last: its end takes the attempt away
+    for (RMContainer one : live) {
+      scheduler.markContainerForPreemption(attempt.getApplicationAttemptId(), one);
+      scheduler.markContainerForKillable(one);
+    }
   }
 
   private static <T> T parsed(String text, String what, Function<String, T> as) throws Refusal {
@@ -184,12 +201,22 @@ final class GangCommit {
     FiCaSchedulerNode node = scheduler.getNode(parsed(server, "server", NodeId::fromString));
     boolean running = node != null && node.getRMNode().getState() == NodeState.RUNNING;
     require(running, OUTCOME_CODE_SERVER_GONE, "server %s is gone or takes no containers", server);
-    boolean labelled = node.getPartition().equals(partition == null ? "" : partition);
-    require(labelled, OUTCOME_CODE_LABEL, "server %s has label \"%s\", asked for is \"%s\"", server, node.getPartition(), partition);
+    String asked = partition == null ? "" : partition;
+    boolean labelled = node.getPartition().equals(asked) || asked.isEmpty() && shared(node.getPartition());
+    require(labelled, OUTCOME_CODE_LABEL, "server %s has label \"%s\", asked for is \"%s\"", server, node.getPartition(), asked);
     boolean blacklisted = attempt.isPlaceBlacklisted(node.getNodeName()) || attempt.isPlaceBlacklisted(node.getRackName());
     require(!blacklisted, OUTCOME_CODE_BLACKLISTED, "the application blacklisted server %s or its rack", server);
     require(node.getReservedContainer() == null, OUTCOME_CODE_NO_FIT, "server %s is reserved by stock placement", server);
     return node;
+  }
+
+  /** Whether a partition lends what it does not use to asks without a label. */
+  boolean shared(String partition) {
+    try {
+      return !partition.isEmpty() && !context.getNodeLabelManager().isExclusiveNodeLabel(partition);
+    } catch (IOException e) {
+      return false;  // the label is just being removed
+    }
   }
 
   private Set<Integer> gpusHeld(FiCaSchedulerNode node) {
@@ -213,7 +240,8 @@ final class GangCommit {
     Container one = BuilderUtils.newContainer(null, node.getNodeID(), node.getRMNode().getHttpAddress(), resource,
         key.getPriority(), null, key.getAllocationRequestId());
     if (!gpuIndices.isEmpty()) one.setAllocationTags(Words.tags(gpuIndices));  // else what ends unseen would leave its tags with YARN
-    return new GangContainer(one, key, attempt, node, context);
+    String partition = attempt.getAppSchedulingInfo().getAppPlacementAllocator(key).getPrimaryRequestedNodePartition();
+    return new GangContainer(one, key, attempt, node, context, partition == null ? "" : partition);
   }
 
   /** Null when it is committed. */
@@ -251,8 +279,10 @@ final class GangCommit {
     SchedulerRequestKey key = one.getAllocatedSchedulerKey();
     NodeType type = asks.checkAllocation(NodeType.NODE_LOCAL, one.node, key) ? NodeType.NODE_LOCAL
         : asks.checkAllocation(NodeType.RACK_LOCAL, one.node, key) ? NodeType.RACK_LOCAL : NodeType.OFF_SWITCH;
+    SchedulingMode mode = one.node.getPartition().equals(one.getNodeLabelExpression()) ? SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY
+        : SchedulingMode.IGNORE_PARTITION_EXCLUSIVITY;
     return new ResourceCommitRequest<>(List.of(new ContainerAllocationProposal<>(
         new SchedulerContainer<>(attempt, one.node, one, one.node.getPartition(), true), null, null, type, type,
-        SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY, one.getContainer().getResource())), null, null);
+        mode, one.getContainer().getResource())), null, null);
   }
 }

@@ -15,8 +15,9 @@ final class GangContainer extends RMContainerImpl {
   private boolean whole;
   private RMContainerEvent acquired;
 
-  GangContainer(Container container, SchedulerRequestKey key, FiCaSchedulerApp attempt, FiCaSchedulerNode node, RMContext context) {
-    super(container, key, attempt.getApplicationAttemptId(), node.getNodeID(), attempt.getUser(), context, node.getPartition());
+  GangContainer(Container container, SchedulerRequestKey key, FiCaSchedulerApp attempt, FiCaSchedulerNode node, RMContext context,
+      String partition) {
+    super(container, key, attempt.getApplicationAttemptId(), node.getNodeID(), attempt.getUser(), context, partition);
     this.node = node;
     setQueueName(attempt.getCSLeafQueue().getQueuePath());
   }

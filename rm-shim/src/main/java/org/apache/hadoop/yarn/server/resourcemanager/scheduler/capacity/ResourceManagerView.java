@@ -27,6 +27,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   /** Keys of one job: more would not fit into a message. */
   private static final int ASKS_MAX = 16_384;
   private static final int ASK_COUNT_MAX = 1_000_000;
+  private static final int PLACES_MAX = 4096;
   private final GangCapacityScheduler scheduler;
   private final RMContext context;
   private final GangCommit commit;
@@ -42,6 +43,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   }
 
   @Override public Register.Builder register() {
+    scheduler.lost.clear();
     return Register.newBuilder().setProtocolVersion(1).setEpoch(context.getEpoch()).setStartTimeMs(ResourceManager.getClusterTimeStamp())
         .setAgent("ygs-rm-shim on Hadoop " + VersionInfo.getVersion());
   }
@@ -60,6 +62,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
       VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath());
       if (quota != null) one.setQuotaGpus(quota);
       if (maximum != null) one.setMaximumGpus(maximum);
+      if ("debounce".equalsIgnoreCase(scheduler.getConfiguration().getTrimmed(key + "ygs.gang"))) one.setUntaggedJobs(UntaggedJobs.UNTAGGED_JOBS_DEBOUNCE);
       all.put(queue.getQueuePath(), one.setRunning(queue.getState() == QueueState.RUNNING).build());
     }
     return all;
@@ -75,6 +78,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     boolean running = node != null && known.getState() == NodeState.RUNNING;
     return Server.newBuilder().setServerId(id.toString()).setHost(id.getHost().toLowerCase(Locale.ROOT))
         .setRack(Words.cut(known.getRackName(), NAME_CHARS_MAX)).setPartition(node == null ? "" : node.getPartition())
+        .setPartitionShared(node != null && commit.shared(node.getPartition()))
         .setCapacity(Words.resource(original == null ? capacity : original))  // YARN shrinks a draining node to what runs on it
         .setState(known.getState() == NodeState.DECOMMISSIONING ? ServerState.SERVER_STATE_DRAINING
             : running ? ServerState.SERVER_STATE_RUNNING : ServerState.SERVER_STATE_UNHEALTHY).build();
@@ -114,19 +118,29 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     return attempt.getMasterContainer() == null || attempt.getMasterContainer().getId().equals(one.getContainerId());
   }
 
+  @Override public ContainerReleased released(Container one) {
+    return ContainerReleased.newBuilder().setContainerId(one.getContainerId()).setLost(scheduler.lost.remove(one.getContainerId())).build();
+  }
+
   @Override public Job job(ApplicationId id) {
     RMApp app = context.getRMApps().get(id);
     if (app == null) return null;
     SchedulerApplication<FiCaSchedulerApp> known = scheduler.getSchedulerApplications().get(id);
     FiCaSchedulerApp attempt = Words.attempt(scheduler, id);
-    Timestamp submitted = Timestamp.newBuilder().setSeconds(Math.floorDiv(app.getSubmitTime(), 1000L))
-        .setNanos((int) Math.floorMod(app.getSubmitTime(), 1000L) * 1_000_000).build();
-    return Job.newBuilder().setJobId(id.toString()).setUser(app.getUser()).setName(Words.cut(app.getName(), NAME_CHARS_MAX))
+    Job.Builder job = Job.newBuilder().setJobId(id.toString()).setUser(app.getUser()).setName(Words.cut(app.getName(), NAME_CHARS_MAX))
         .setVirtualCluster(known == null ? app.getQueue() : ((CSQueue) known.getQueue()).getQueuePath())
-        .addAllTags(new TreeSet<>(app.getApplicationTags() == null ? Set.of() : app.getApplicationTags())).setSubmitTime(submitted)
-        .setAttempt(attempt == null ? 0 : attempt.getApplicationAttemptId().getAttemptId())
+        .addAllTags(new TreeSet<>(app.getApplicationTags() == null ? Set.of() : app.getApplicationTags()))
+        .setSubmitTime(timestamp(app.getSubmitTime()))        .setAttempt(attempt == null ? 0 : attempt.getApplicationAttemptId().getAttemptId())
         .setActive(attempt != null && active(attempt)).setRecovered(scheduler.recovered(id))
-        .setUnmanaged(app.getApplicationSubmissionContext().getUnmanagedAM()).build();
+        .setUnmanaged(app.getApplicationSubmissionContext().getUnmanagedAM())
+        .setKeepsContainers(app.getApplicationSubmissionContext().getKeepContainersAcrossApplicationAttempts())
+        .setPriority(app.getApplicationPriority() == null ? 0 : app.getApplicationPriority().getPriority());
+    Long expiresMs = app.getApplicationTimeouts().get(ApplicationTimeoutType.LIFETIME);
+    return (expiresMs == null ? job : job.setExpireTime(timestamp(expiresMs))).build();
+  }
+
+  private static Timestamp timestamp(long ms) {
+    return Timestamp.newBuilder().setSeconds(Math.floorDiv(ms, 1000L)).setNanos((int) Math.floorMod(ms, 1000L) * 1_000_000).build();
   }
 
   /** True once YARN's own limits, on masters and on applications at once, let the attempt ask. */
@@ -139,6 +153,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     if (attempt == null || attempt.isStopped()) return null;
     JobAsks.Builder asks = JobAsks.newBuilder().setJobId(id.toString()).setAttempt(attempt.getApplicationAttemptId().getAttemptId());
     boolean master = attempt.isWaitingForAMContainer();
+    attempt.getBlacklistedNodes().stream().limit(PLACES_MAX).forEach(place -> asks.addBlacklist(Words.place(place)));
     for (SchedulerRequestKey key : attempt.getSchedulerKeys()) {
       Ask ask = ask(attempt, key, master);
       if (ask != null && asks.getAsksCount() < ASKS_MAX) asks.addAsks(ask);
@@ -152,9 +167,25 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     AppPlacementAllocator<FiCaSchedulerNode> allocator = attempt.getAppSchedulingInfo().getAppPlacementAllocator(key);
     if (allocator == null || key.getContainerToUpdate() != null || allocator.getSchedulingRequest() != null) return null;
     PendingAsk pending = allocator.getPendingAsk(ResourceRequest.ANY);
-    return pending.getCount() <= 0 ? null : Ask.newBuilder().setKey(Words.key(key)).setApplicationMaster(master)
+    if (pending.getCount() <= 0) return null;
+    Ask.Builder ask = Ask.newBuilder().setKey(Words.key(key)).setApplicationMaster(master)
         .setCount(Math.min(ASK_COUNT_MAX, pending.getCount())).setResource(Words.resource(pending.getPerAllocationResource()))
-        .setPartition(Words.cut(allocator.getPrimaryRequestedNodePartition(), NAME_CHARS_MAX)).build();
+        .setPartition(Words.cut(allocator.getPrimaryRequestedNodePartition(), NAME_CHARS_MAX));
+    places(allocator.getResourceRequests(), ask);
+    return ask.build();
+  }
+
+  /** Named hosts and racks. Racks that only lead to a host are left out, and of what is merely preferred the racks beside hosts. */
+  private static void places(Map<String, ResourceRequest> requests, Ask.Builder ask) {
+    ResourceRequest any = requests.get(ResourceRequest.ANY);
+    boolean strict = any != null && !any.getRelaxLocality();
+    boolean hosts = requests.values().stream().anyMatch(one -> Words.isHost(one.getResourceName()) && one.getNumContainers() > 0);
+    for (ResourceRequest one : requests.values()) {
+      boolean named = Words.isHost(one.getResourceName()) || one != any && (strict ? one.getRelaxLocality() : !hosts);
+      if (!named || one.getNumContainers() <= 0 || ask.getPlacesCount() >= PLACES_MAX) continue;
+      ask.addPlaces(PlaceAsk.newBuilder().setPlace(Words.place(one.getResourceName())).setCount(Math.min(ASK_COUNT_MAX, one.getNumContainers())));
+    }
+    ask.setStrict(strict && ask.getPlacesCount() > 0);
   }
 
   @Override public JobEnded ended(ApplicationId id) {

@@ -67,5 +67,10 @@ final class Words {
     return gpus.find() ? Integer.valueOf(gpus.group(1)) : null;
   }
 
+  static boolean isHost(String place) { return !place.startsWith("/") && !ResourceRequest.isAnyLocation(place); }
+
+  /** Hosts are told in lower case, as servers are. */
+  static String place(String name) { return cut(isHost(name) ? name.toLowerCase(Locale.ROOT) : name, 1024); }
+
   static String cut(String text, int chars) { return text == null ? "" : text.substring(0, Math.min(chars, text.length())); }
 }
