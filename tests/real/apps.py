@@ -169,3 +169,11 @@ def gpus(count: int, each: int = 1, **more: object) -> dict[str, object]:
 def plain(count: int, memory_mb: int = 256, **more: object) -> dict[str, object]:
     """Return an ask for containers without GPUs."""
     return {"count": count, "gpus": 0, "memory_mb": memory_mb, "vcores": 1, **more}
+
+
+def on_hosts(
+    count: int, each: int, hosts: Mapping[str, int], racks: Sequence[str], **more: object
+) -> dict[str, object]:
+    """Return an ask that nothing but these hosts will meet, as Hadoop's own client writes it: their racks only lead there."""
+    places = {**hosts, **dict.fromkeys(racks, count), "*": count}
+    return gpus(count, each, places=places, strict=["*", *racks], **more)

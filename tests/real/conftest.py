@@ -25,6 +25,17 @@ _QUICK = {
     "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(HEARTBEAT_MS),
     "ygs.settle-s": str(SETTLE_S),
 }
+_SERVED = {
+    "yarn.nodemanager.aux-services": "mapreduce_shuffle",
+    "yarn.cluster.max-application-priority": "10",
+    "yarn.scheduler.capacity.root.queues": "default,debounced",
+    "yarn.scheduler.capacity.root.default.capacity": "90",
+    "yarn.scheduler.capacity.root.debounced.capacity": "10",
+    "yarn.scheduler.capacity.root.debounced.maximum-capacity": "100",
+    "yarn.scheduler.capacity.root.debounced.user-limit-factor": "-1",
+    "yarn.scheduler.capacity.root.debounced.ygs.gang": "debounce",
+}
+REPAIR_HOLD_S, REQUEUE_AFTER_S = 4, 8
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,7 +114,7 @@ def served_joint(
             service_address=address,
             binding_dir=folder / "bindings",
             extra_classpath=(_metrics_at_once(folder), _shim(folder)),
-            settings=_QUICK | {"yarn.nodemanager.aux-services": "mapreduce_shuffle"},
+            settings=_QUICK | _SERVED,
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
             joint = ServedJoint(cluster, apps, folder, address=address)
@@ -119,6 +130,8 @@ def _service_environment(joint: ServedJoint) -> dict[str, str]:
         "YGS_BINDING_DIR": str(joint.folder / "bindings"),
         "YGS_RECORDER_DIR": str(joint.folder / "record"),
         "YGS_AUDIT_EVERY_EVENTS": "1",
+        "YGS_REPAIR_HOLD_S": str(REPAIR_HOLD_S),
+        "YGS_REQUEUE_AFTER_S": str(REQUEUE_AFTER_S),
     }
 
 

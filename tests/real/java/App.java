@@ -71,7 +71,8 @@ final class App {
     context.setQueue(request.path("queue").asText("default"));
     context.setUnmanagedAM(unmanaged);
     context.setMaxAppAttempts(request.path("attempts").asInt(1));
-    context.setPriority(Priority.newInstance(0));
+    context.setPriority(Priority.newInstance(request.path("priority").asInt(0)));
+    context.setKeepContainersAcrossApplicationAttempts(request.path("keeps").asBoolean());
     context.setResource(resource(request.path("am")));
     Set<String> tags = new HashSet<>();
     request.path("tags").forEach(tag -> tags.add(tag.asText()));
@@ -237,14 +238,16 @@ final class App {
     tokens.setToken(token.getNodeId().toString(), token.getToken());
   }
 
+  /** `places`: containers by host, rack or `*`; at those that are named in `strict` no other place will do. */
   private static List<ResourceRequest> asked(JsonNode ask) {
     List<ResourceRequest> requests = new ArrayList<>();
-    List<String> places = ask.has("places") ? texts(ask.get("places")) : List.of(ResourceRequest.ANY);
-    for (String place : places) {
-      requests.add(ResourceRequest.newBuilder().resourceName(place).numContainers(ask.get("count").asInt())
-          .priority(Priority.newInstance(ask.path("priority").asInt(1)))
-          .allocationRequestId(ask.path("key").asLong(0)).capability(resource(ask)).relaxLocality(true).build());
-    }
+    JsonNode places = ask.has("places") ? ask.get("places")
+        : Apps.JSON.createObjectNode().put(ResourceRequest.ANY, ask.get("count").asInt());
+    List<String> strict = texts(ask.path("strict"));
+    places.fields().forEachRemaining(place -> requests.add(ResourceRequest.newBuilder().resourceName(place.getKey())
+        .numContainers(place.getValue().asInt()).priority(Priority.newInstance(ask.path("priority").asInt(1)))
+        .allocationRequestId(ask.path("key").asLong(0)).capability(resource(ask))
+        .relaxLocality(!strict.contains(place.getKey())).build()));
     return requests;
   }
 

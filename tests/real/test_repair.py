@@ -1,0 +1,74 @@
+"""Gangs that lose a member on a real cluster: the place is held, the replacement gets it, or the job starts anew as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.real.apps import App, gpus, on_hosts
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
+
+
+def degraded(joint: ServedJoint, folder: Path, **more: object) -> tuple[App, dict[str, tuple[str, tuple[int, ...]]]]:
+    """Run a gang of 4 x 4 GPUs on all servers, and let one of its workers fail."""
+    app = joint.apps.submit(tags=["gang:4x4"], **more).register()
+    app.allocate(gpus(4, 4))
+    app.hold(4)
+    placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed")
+    workers = {name: where for name, where in placed.items() if where[1]}
+    victim = sorted(workers)[0]
+    app.launch(f"bash -c 'while [ ! -e {folder}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
+    (folder / victim).touch()
+    app.await_completed(1)
+    return app, {victim: workers[victim]}
+
+
+def test_a_failed_member_is_replaced_where_it_was(joint: ServedJoint, workers: Path) -> None:
+    app, lost = degraded(joint, workers)
+    ((where, _),) = lost.values()
+    sentence = joint.await_state(app.app_id, DEGRADED)
+    assert sentence.startswith("1 of 4 containers of the gang were lost; 4 GPUs are held")
+    fresh = joint.apps.submit(tags=["gang:1x4"]).register()
+    fresh.allocate(gpus(1, 4))
+    app.allocate(gpus(1, 4))
+    app.hold(5)  # counted from the start
+    servers = [server for server, _ in joint.placed(app.app_id).values()]
+    assert where in servers
+    assert len(servers) == 4
+    assert joint.placed(fresh.app_id) == {}
+
+
+def test_a_place_that_nobody_asks_for_is_given_to_others(joint: ServedJoint, workers: Path) -> None:
+    app, _ = degraded(joint, workers)
+    fresh = joint.apps.submit(tags=["gang:1x4"]).register()
+    fresh.allocate(gpus(1, 4))
+    fresh.hold(1)
+    assert len(joint.placed(app.app_id)) == 3
+
+
+@pytest.mark.parametrize("unmanaged", [False, True])
+def test_without_a_replacement_the_job_starts_anew_as_a_whole(
+    joint: ServedJoint,
+    workers: Path,
+    unmanaged: bool,  # noqa: FBT001 # a column of the table
+) -> None:
+    app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=1)
+    impossible = on_hosts(1, 4, {"nowhere": 1}, ["/rack-a"], priority=2)
+    app.allocate(impossible)
+    joint.until(
+        lambda: joint.placed(app.app_id), lambda now: not any(indices for _, indices in now.values()), "all is freed"
+    )
+    if unmanaged:
+        app.allocate(on_hosts(0, 4, {"nowhere": 0}, ["/rack-a"], priority=2))
+    else:
+        app.register(attempt=2)
+    app.allocate(gpus(4, 4))
+    app.hold(8)  # counted from the start
+    placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed again")
+    assert [len(indices) for _, indices in placed.values() if indices] == [4] * 4
+    assert app.report()["state"] == "RUNNING"
