@@ -21,7 +21,7 @@ def degraded(joint: ServedJoint, folder: Path, **more: object) -> tuple[App, dic
     app.hold(4)
     placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed")
     workers = {name: where for name, where in placed.items() if where[1]}
-    victim = sorted(workers)[0]
+    victim = min(workers)
     app.launch(f"bash -c 'while [ ! -e {folder}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
     (folder / victim).touch()
     app.await_completed(1)
