@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -159,6 +160,14 @@ class App:
 
     def _ask(self, op: str, timeout_s: int = 60, **request: object) -> Answer:
         return self._apps.ask(op, app=self.app_id, timeout_s=timeout_s, wait_s=timeout_s + 30, **request)
+
+
+def submitted_to_be_refused(apps: Apps, *tags: str) -> str:
+    """Submit, and return the application's id: YARN's client fails if the refusal is quicker than its own polling."""
+    try:
+        return apps.submit(name="refused", tags=list(tags)).app_id
+    except AppError as refused:
+        return str(re.findall(r"application_\d+_\d+", str(refused))[0])
 
 
 def gpus(count: int, each: int = 1, **more: object) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.real.apps import App, gpus, on_hosts
+from tests.real.apps import App, gpus, on_hosts, submitted_to_be_refused
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
@@ -144,6 +144,6 @@ def test_untagged_asks_are_a_gang_where_the_queue_debounces(joint: ServedJoint) 
     "tag", ["gang:0", "gang:-1", "gang:4x", "gang:99999999999", "locality:1@", "locality:3", "runtime:2h"]
 )
 def test_a_tag_that_cannot_be_read_ends_the_application_and_is_shown(joint: ServedJoint, tag: str) -> None:
-    app = joint.apps.submit(tags=[tag, "mine"])
-    ended = joint.until(app.report, lambda now: now["state"] == "KILLED", f"{tag} is refused")
+    app_id = submitted_to_be_refused(joint.apps, tag, "mine")
+    ended = joint.until(lambda: joint.app(app_id), lambda now: now["state"] == "KILLED", f"{tag} is refused")
     assert f'tag "{tag}"' in ended["diagnostics"]

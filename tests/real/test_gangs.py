@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.real import spells
-from tests.real.apps import App, AppError, gpus
+from tests.real.apps import App, gpus, submitted_to_be_refused
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
@@ -101,20 +100,12 @@ def test_gpus_of_a_killed_application_are_free_as_soon_as_its_servers_say_so(joi
     ids=["more GPUs than any server has", "more GPUs than the cluster has"],
 )
 def test_a_gang_that_can_never_run_ends_with_the_reason(joint: ServedJoint, tag: str, shown: str) -> None:
-    job_id = _submitted_to_be_refused(joint, tag)
+    job_id = submitted_to_be_refused(joint.apps, tag)
     ended = joint.until(lambda: joint.app(job_id), lambda app: app["state"] == "KILLED", f"{tag} is refused")
     assert shown in ended["diagnostics"]
     assert "GPU" in ended["diagnostics"]
     seen = joint.until(lambda: joint.client.job(job_id).diagnostics, bool, "the service tells the end")
     assert seen.strip() == ended["diagnostics"].strip()
-
-
-def _submitted_to_be_refused(joint: ServedJoint, tag: str) -> str:
-    """Submit, and return the application's id: YARN's client fails if the refusal is quicker than its own polling."""
-    try:
-        return joint.apps.submit(name="too large", tags=[tag]).app_id
-    except AppError as refused:
-        return str(re.findall(r"application_\d+_\d+", str(refused))[0])
 
 
 def test_the_shims_counters_are_readable_at_jmx(joint: ServedJoint) -> None:
