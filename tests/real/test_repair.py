@@ -57,7 +57,7 @@ def test_without_a_replacement_the_job_starts_anew_as_a_whole(
     workers: Path,
     unmanaged: bool,  # noqa: FBT001 # a column of the table
 ) -> None:
-    app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=1)
+    app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=2)
     impossible = on_hosts(1, 4, {"nowhere": 1}, ["/rack-a"], priority=2)
     app.allocate(impossible)
     joint.until(
@@ -72,3 +72,13 @@ def test_without_a_replacement_the_job_starts_anew_as_a_whole(
     placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed again")
     assert [len(indices) for _, indices in placed.values() if indices] == [4] * 4
     assert app.report()["state"] == "RUNNING"
+
+
+def test_an_application_of_one_attempt_is_not_ended_for_a_lost_member(joint: ServedJoint, workers: Path) -> None:
+    app, _ = degraded(joint, workers, unmanaged=False, attempts=1)
+    app.allocate(on_hosts(1, 4, {"nowhere": 1}, ["/rack-a"], priority=2))
+    refused = "DecisionsInvalid"
+    before = joint.counters()[refused]
+    joint.until(lambda: joint.counters()[refused], lambda now: now > before, "the order to start anew is refused")
+    assert app.report()["state"] == "RUNNING"
+    assert sum(bool(indices) for _, indices in joint.placed(app.app_id).values()) == 3

@@ -79,6 +79,9 @@ final class GangCommit {
     FiCaSchedulerApp attempt = Words.attempt(scheduler, id);
     boolean current = attempt != null && !attempt.isStopped() && attempt.getApplicationAttemptId().getAttemptId() == job.getAttempt();
     require(current, OUTCOME_CODE_NO_ATTEMPT, "attempt %d of %s is ended or replaced", job.getAttempt(), id);
+    RMApp app = context.getRMApps().get(id);
+    boolean again = app != null && (app.getMaxAppAttempts() > 1 || app.getApplicationSubmissionContext().getUnmanagedAM());
+    require(again, OUTCOME_CODE_INVALID, "%s has one attempt only: its end would be the application's", id);
     LOG.info("{} starts anew: {}", id, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX));
     List<RMContainer> live = new ArrayList<>(attempt.getLiveContainers());
     live.sort(Comparator.comparing(RMContainer::isAMContainer));  // the master last: its end takes the attempt away

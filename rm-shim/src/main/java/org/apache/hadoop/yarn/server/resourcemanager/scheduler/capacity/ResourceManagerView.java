@@ -134,7 +134,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
         .setActive(attempt != null && active(attempt)).setRecovered(scheduler.recovered(id))
         .setUnmanaged(app.getApplicationSubmissionContext().getUnmanagedAM())
         .setKeepsContainers(app.getApplicationSubmissionContext().getKeepContainersAcrossApplicationAttempts())
-        .setPriority(known == null || known.getPriority() == null ? 0 : known.getPriority().getPriority());
+        .setPriority(attempt == null || attempt.getPriority() == null ? 0 : attempt.getPriority().getPriority());
     Long expiresMs = app.getApplicationTimeouts().get(ApplicationTimeoutType.LIFETIME);
     return (expiresMs == null ? job : job.setExpireTime(timestamp(expiresMs))).build();
   }
