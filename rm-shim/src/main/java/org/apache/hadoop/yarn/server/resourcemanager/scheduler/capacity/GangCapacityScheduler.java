@@ -40,6 +40,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public void serviceInit(Configuration conf) throws Exception {
     settings = new Settings(conf);
+    conf.setIfUnset(CapacitySchedulerConfiguration.SCHEDULE_ASYNCHRONOUSLY_ENABLE, "false");  // Hadoop 3.5 takes true for unset
     super.serviceInit(conf);
     Settings.refuse(conf);
     Settings.refuse(getConfiguration());
