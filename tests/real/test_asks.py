@@ -147,3 +147,13 @@ def test_a_tag_that_cannot_be_read_ends_the_application_and_is_shown(joint: Serv
     app_id = submitted_to_be_refused(joint.apps, tag, "mine")
     ended = joint.until(lambda: joint.app(app_id), lambda now: now["state"] == "KILLED", f"{tag} is refused")
     assert f'tag "{tag}"' in ended["diagnostics"]
+
+
+def test_what_stock_placement_puts_on_a_server_without_gpus_is_told_at_once(joint: ServedJoint) -> None:
+    holder = registered(joint, "gang:4x4")
+    holder.allocate(gpus(4, 4))
+    holder.hold(4)
+    app = registered(joint, unmanaged=False, am={"memory_mb": 8192})  # so much is free on no server with GPUs
+    assert hosts(joint, app, 1) == ["cpu-1"]
+    app.finish()
+    joint.until(lambda: joint.placed(app.app_id), lambda now: not now, "the service is told of its end")

@@ -89,15 +89,6 @@ def test_a_job_without_gpus_finishes_on_the_cpu_server_while_the_service_is_away
     joint.await_connected()
 
 
-def test_what_stock_placement_puts_on_a_cpu_server_is_told_at_once(pending: Pending) -> None:
-    joint = pending.joint
-    app = joint.apps.submit(unmanaged=False, am={"memory_mb": 8192}).register()  # so much is free on no server with GPUs
-    placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) == 1, "the service is told of the master")
-    assert [server.split(":")[0] for server, _ in placed.values()] == ["cpu-1"]
-    app.finish()
-    joint.until(lambda: joint.placed(app.app_id), lambda now: not now, "the service is told of its end")
-
-
 def test_gpu_asks_neither_land_nor_reserve_on_a_cpu_server(pending: Pending) -> None:
     joint = pending.joint
     node = joint.until(lambda: joint.node("cpu-1"), lambda node: node["numContainers"] == 0, "the CPU server is free")
