@@ -14,10 +14,11 @@ from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of, serve
 from tests.real.scripted import ScriptedService, masters_on
-from yarn_gpu_sched.embedded import ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
+from yarn_gpu_sched.embedded import DEFAULT_HADOOP, ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
 
 JAVA = Path(__file__).parent / "java"
 TEST_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.FailingCommits"
+BOTH_LINES = [DEFAULT_HADOOP, "3.5.0"]
 HEARTBEAT_MS = 200
 SETTLE_S = 5
 _FOLDERS = pytest.StashKey[list[Path]]()
@@ -63,10 +64,18 @@ def _metrics_at_once(folder: Path) -> Path:
     return folder / "metrics"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the versions of Hadoop that a test of a real cluster runs on; those of one version run together."""
+    if "hadoop" in metafunc.fixturenames:
+        marked = any(mark.name == "both" for mark in metafunc.definition.iter_markers())
+        asked = metafunc.config.getoption("--hadoop") or ("both" if marked else DEFAULT_HADOOP)
+        metafunc.parametrize("hadoop", BOTH_LINES if asked == "both" else [asked], scope="session", indirect=True)
+
+
 @pytest.fixture(scope="session")
-def hadoop(pytestconfig: pytest.Config) -> str:
-    """Return the version of Hadoop that these tests run on, by `--hadoop`."""
-    return str(pytestconfig.getoption("--hadoop"))
+def hadoop(request: pytest.FixtureRequest) -> str:
+    """Return the version of Hadoop of the clusters that a test uses."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

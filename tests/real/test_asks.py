@@ -8,7 +8,7 @@ from tests.real.apps import App, gpus, on_hosts, submitted_to_be_refused
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 CONFINED = reason_pb2.WAITING_REASON_CODE_CONFINED
 
 

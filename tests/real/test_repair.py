@@ -10,7 +10,7 @@ from tests.real.apps import App, gpus, on_hosts
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 
 
