@@ -17,5 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests of tests/real run on any version that is pinned, or all of them on both lines."""
     versions = [*known_versions(), "both"]
     parser.addoption(
-        "--hadoop", choices=versions, help="Hadoop of tests/real; without it 3.4, and for tests marked `both` 3.5 as well"
+        "--hadoop",
+        choices=versions,
+        help="Hadoop of tests/real; without it 3.4, and for tests marked `both` 3.5 as well",
     )

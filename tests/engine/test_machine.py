@@ -179,6 +179,7 @@ class Machine(RuleBasedStateMachine):
         active=st.sampled_from([True, True, True, False]),
         recovered=st.sampled_from([False, False, True]),
         priority=st.sampled_from([0, 0, 0, 1]),
+        keeps=st.booleans(),
         wanted=asks,
     )
     def job(  # noqa: PLR0913, PLR0917 # hypothesis passes what it draws by name
@@ -191,9 +192,10 @@ class Machine(RuleBasedStateMachine):
         active: bool,  # noqa: FBT001 # hypothesis passes by name
         recovered: bool,  # noqa: FBT001 # hypothesis passes by name
         priority: int,
+        keeps: bool,  # noqa: FBT001 # hypothesis passes by name
         wanted: tuple[Ask, ...],
     ) -> None:
-        job = Job(job_id, vc, "u", "n", tags, float(at_s), attempt, active, recovered, priority=priority)
+        job = Job(job_id, vc, "u", "n", tags, float(at_s), attempt, active, recovered, False, priority, keeps)  # noqa: FBT003 - a field, by place
         self.world.apply(JobChanged(now_s=self.now_s, job=job))
         self.asks(job_id, attempt, wanted, ())
 

@@ -54,6 +54,7 @@ def repairs(world: World) -> None:
     world.decide()
     world.now_s += SETTINGS.requeue_after_s
     world.decide()
+    world.submit("degraded", "gang:2x3", attempt=2)
     world.configure("root.b", debounce=True)
     world.submit("gathers", vc="root.b")
     world.ask("gathers", ask(2, worker(1)))

@@ -50,6 +50,7 @@ class JobImage(msgspec.Struct, frozen=True):
     degraded_since_s: float | None = None
     requeued: bool = False
     gather_until_s: float | None = None
+    members_since: int = 0
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -101,6 +102,7 @@ def job_image(record: JobRecord) -> JobImage:
         degraded_since_s=record.degraded_since_s,
         requeued=record.requeued,
         gather_until_s=record.gather_until_s,
+        members_since=record.members_since,
     )
 
 
@@ -132,6 +134,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.degraded_since_s = image.degraded_since_s
     record.requeued = image.requeued
     record.gather_until_s = image.gather_until_s
+    record.members_since = image.members_since
     return record
 
 

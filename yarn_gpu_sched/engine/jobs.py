@@ -65,6 +65,7 @@ def _introduce(core: Core, record: JobRecord) -> None:
     before = core.session.previous.pop(record.job.job_id, None)
     if before is not None:
         record.first_seen_s = before.first_seen_s
+        record.members_since = before.members_since
         if before.job.attempt == record.job.attempt:
             record.gang_placed = before.gang_placed
             record.level = before.level
@@ -83,11 +84,21 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
     if job.attempt > before.attempt:
-        start_anew(core, record)
+        _next_attempt(core, record)
     if job.tags != before.tags:
         _read_tags(core, record)
-    if job.attempt > before.attempt or job.tags != before.tags:
+    if job.attempt > before.attempt or job.tags != before.tags or job.keeps_containers != before.keeps_containers:
         count_members(record)
+
+
+def _next_attempt(core: Core, record: JobRecord) -> None:
+    """Begin a new attempt: anew, unless it takes over members of its gang that run on."""
+    if record.requeued or not (record.gang_placed and record.members):
+        start_anew(core, record)
+        return
+    record.asks = record.blacklist = ()
+    record.in_flight = {}
+    record.backoff = None
 
 
 def start_anew(core: Core, record: JobRecord) -> None:
@@ -95,6 +106,7 @@ def start_anew(core: Core, record: JobRecord) -> None:
     made_whole(core, record)
     forget(core, record)
     record.requeued = False
+    record.members_since = record.job.attempt
     record.asks = record.blacklist = ()
     record.in_flight = {}
     record.gang_placed = record.gang_under_way = False
@@ -127,9 +139,7 @@ def count_member(record: JobRecord, container: Container) -> None:
     One with GPUs, or any of a recovered job, shows that the gang was placed before; one without may be a member that the
     resource manager placed by itself.
     """
-    if record.gang is None or record.gang_placed or container.application_master:
-        return
-    if container.attempt != record.job.attempt:
+    if record.gang is None or record.gang_placed or not record.is_member(container):
         return
     if container.resource.gpus or record.job.recovered:
         record.gang_placed = True

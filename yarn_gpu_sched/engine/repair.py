@@ -33,14 +33,7 @@ def member_lost(core: Core, container: Container) -> None:
 def _misses(record: JobRecord, container: Container) -> bool:
     if record.gang is None or not record.gang_placed or record.requeued or record.end is not None:
         return False
-    if container.application_master or container.attempt != record.job.attempt:
-        return False
-    return _workers(record) + record.missing < record.gang.containers
-
-
-def _workers(record: JobRecord) -> int:
-    attempt = record.job.attempt
-    return sum(not one.application_master and one.attempt == attempt for one in record.containers.values())
+    return record.is_member(container) and record.members + record.missing < record.gang.containers
 
 
 def remembered(core: Core, record: JobRecord, before: JobRecord) -> None:
@@ -103,7 +96,7 @@ def tend(core: Core, place: Place) -> int:
     decided = 0
     for job_id in sorted(core.degraded):
         record = core.state.jobs[job_id]
-        if record.gang is None or _workers(record) >= record.gang.containers:
+        if record.gang is None or record.members >= record.gang.containers:
             made_whole(core, record)
             continue
         for hold in holds_of(core, record):

@@ -47,7 +47,7 @@ class JobRecord:
 
     ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
     that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this
-    attempt anew.
+    attempt anew. ``members_since``: of a job that keeps its containers, those of this attempt and later ones belong to the gang.
     """
 
     __slots__ = (
@@ -71,6 +71,7 @@ class JobRecord:
         "job",
         "known",
         "level",
+        "members_since",
         "missing",
         "order",
         "presumed_ended",
@@ -102,6 +103,7 @@ class JobRecord:
         self.gather_until_s: float | None = None
         self.served = 0
         self.level: int | None = None
+        self.members_since = 0
         self.missing = 0
         self.degraded_since_s: float | None = None
         self.requeued = False
@@ -146,6 +148,19 @@ class JobRecord:
     def has_workers(self) -> bool:
         """Whether a container besides its master lives."""
         return any(not container.application_master for container in self.containers.values())
+
+    def is_member(self, container: Container) -> bool:
+        """Whether a container of this job may be one of its gang: one of this attempt, or of those before if the job keeps them."""
+        if container.application_master:
+            return False
+        return container.attempt == self.job.attempt or (
+            self.job.keeps_containers and container.attempt >= self.members_since
+        )
+
+    @property
+    def members(self) -> int:
+        """Count its live containers besides masters that belong to its gang, or came after it."""
+        return sum(self.is_member(container) for container in self.containers.values())
 
     def pending(self, ask: Ask) -> int:
         """Count the containers of an ask that no decision under way answers."""
