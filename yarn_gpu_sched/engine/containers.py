@@ -1,5 +1,7 @@
 """Containers that no decision made, and the release of any."""
 
+import msgspec
+
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
@@ -8,7 +10,7 @@ from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
-from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.model.server_use import ServerUse, mask_of
 
 
 def on_container_seen(core: Core, event: ContainerSeen) -> None:
@@ -30,7 +32,10 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
     if known is not None:
         _remove_from_elsewhere(core, known, container)
     record = core.state.jobs.get(container.job_id) or _unknown_job(core, container)
+    displaced = _displaced(core, use, container)
     core.state.add_container(container)
+    for other in displaced:
+        _assume(core, use, other)
     core.session.bound.pop(container.container_id, None)
     if known is None:
         count_member(record, container)
@@ -40,6 +45,22 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         core.commands.append(bind(container))
     core.queue.wake_spare(use.server.partition)
     core.changed(record)
+
+
+def _displaced(core: Core, use: ServerUse, container: Container) -> list[Container]:
+    """Take away whatever was only assumed to have the GPUs that a container is told to have."""
+    told = 0 if container.assumed else mask_of(container.gpu_indices)
+    displaced = [one for one in use.containers.values() if one.assumed and mask_of(one.gpu_indices) & told]
+    for other in displaced:
+        core.state.remove_container(other.container_id)
+    return displaced
+
+
+def _assume(core: Core, use: ServerUse, container: Container) -> None:
+    """Take it that a container has the lowest free GPUs."""
+    moved = msgspec.structs.replace(container, gpu_indices=use.free_indices(container.resource.gpus))
+    core.state.add_container(moved)
+    core.commands.append(bind(moved))
 
 
 def _remove_from_elsewhere(core: Core, known: Container, container: Container) -> None:
@@ -79,20 +100,8 @@ def _with_indices(container: Container, known: Container | None, use: ServerUse)
     if len(container.gpu_indices) == gpus:
         return container
     if known is not None and known.server_id == container.server_id and len(known.gpu_indices) == gpus:
-        indices = known.gpu_indices
-    else:
-        indices = use.free_indices(gpus)
-    return Container(
-        container_id=container.container_id,
-        job_id=container.job_id,
-        attempt=container.attempt,
-        server_id=container.server_id,
-        resource=container.resource,
-        gpu_indices=indices,
-        application_master=container.application_master,
-        key=container.key,
-        ending=container.ending,
-    )
+        return msgspec.structs.replace(container, gpu_indices=known.gpu_indices, assumed=known.assumed)
+    return msgspec.structs.replace(container, gpu_indices=use.free_indices(gpus), assumed=True)
 
 
 def _unknown_job(core: Core, container: Container) -> JobRecord:
