@@ -1,5 +1,6 @@
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -142,6 +143,21 @@ def test_why_of_a_job_that_waits_for_nothing(canned: Canned, run: Run) -> None:
     )
     view.state, view.end, view.diagnostics = job_pb2.JOB_STATE_ENDED, job_pb2.JOB_END_FAILED, "too\nbad"
     assert run("why", APPLICATION).output == f"{APPLICATION} has ended (failed): too bad\n"
+
+
+def test_why_says_what_is_left_of_an_applications_lifetime(canned: Canned, run: Run) -> None:
+    """Waiting counts: YARN ends the application when its lifetime is over, whether it ran or not."""
+    view = canned.jobs[0]
+    view.job.expire_time.FromSeconds(int(time.time()) + 3_605)
+    assert re.search(r"; its lifetime ends in 1h00m, and it with it\n$", run("why", APPLICATION).output)
+    assert "lifetime  " in run("job", "show", APPLICATION).output
+    document = msgspec.json.decode(run("why", APPLICATION, "--json").output, type=documents.WhyDocument)
+    assert document.expire_time == view.job.expire_time.ToJsonString()
+    view.job.expire_time.FromSeconds(1)
+    assert run("why", APPLICATION).output.endswith("; its lifetime is over\n")
+    view.state = job_pb2.JOB_STATE_ENDED
+    view.ClearField("waiting")
+    assert "lifetime" not in run("why", APPLICATION).output
 
 
 def test_servers_show_which_gpus_are_free(run: Run) -> None:

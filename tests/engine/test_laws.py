@@ -100,6 +100,20 @@ def ask_after_end(core: Core) -> None:
     core.state.jobs["ended"].asks = (ask(1, worker(1)),)
 
 
+def forget_hold(core: Core) -> None:
+    """Law 4: GPUs are held for a gang that nobody looks after."""
+    world = World(audited=False).up(server("s1"))
+    world.submit("ahead", "gang:1x2")
+    world.ask("ahead", ask(1, worker(1), 0, am=True))
+    world.run()
+    core.__dict__.update(world.engine._core.__dict__)
+    core.ahead.clear()
+
+
+def list_hold(core: Core) -> None:
+    core.ahead["decided"] = None
+
+
 def miscount_states(core: Core) -> None:
     core.jobs_pending += 1
 
@@ -162,6 +176,8 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (4, split_gang),
     (4, half_gang),
     (4, forget_degraded),
+    (4, forget_hold),
+    (4, list_hold),
     (13, forget_to_gather),
     (5, end_twice),
     (5, ask_after_end),

@@ -100,6 +100,7 @@ class Machine(RuleBasedStateMachine):
             ended_jobs_max=kept,
             decisions_per_pass_max=a_pass,
             repair_hold_s=0.3,
+            gang_hold_s=0.4,
             requeue_after_s=10.0,
         )
         self.world = World(chosen)

@@ -60,6 +60,7 @@ def test_every_setting_reaches_the_engine() -> None:
         "ended_jobs_max": 5,
         "repair_hold_s": 6,
         "requeue_after_s": 7,
+        "gang_hold_s": 30,
         "gather_s": 8,
     }
     given = Settings(**same, cpu_servers="service")

@@ -22,6 +22,7 @@ def job_document(view: job_pb2.JobView) -> documents.JobDocument:
         name=job.name,
         tags=tuple(job.tags),
         submit_time=job.submit_time.ToJsonString(),
+        expire_time=job.expire_time.ToJsonString() if job.HasField("expire_time") else None,
         attempt=job.attempt,
         active=job.active,
         recovered=job.recovered,

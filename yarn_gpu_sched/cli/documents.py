@@ -51,7 +51,7 @@ class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job. ``submit_time`` is UTC (RFC 3339); ``level`` 0 to 2, null before the gang is placed."""
+    """A job. Times are UTC (RFC 3339); ``expire_time``: when YARN will end it; ``level`` 0 to 2, null before the gang is placed."""
 
     job_id: str
     state: State
@@ -60,6 +60,7 @@ class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     name: str
     tags: tuple[str, ...]
     submit_time: str
+    expire_time: str | None
     attempt: int
     active: bool
     recovered: bool
@@ -93,6 +94,7 @@ class WhyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: State
     sentence: str
     waiting: WaitingDocument | None
+    expire_time: str | None
 
 
 class GpuDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

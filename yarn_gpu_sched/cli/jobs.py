@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -105,12 +106,21 @@ def why(job_id: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 
 
 
 def _why(client: Client, job_id: str) -> WhyDocument:
-    answer = client.why(job_id)
-    if answer.HasField("waiting"):
-        waiting = waiting_document(answer.waiting)
-        return WhyDocument(job_id, state_name(answer.state), f"{job_id} waits: {waiting.sentence}", waiting)
     view = client.job(job_id)
-    return WhyDocument(job_id, state_name(view.state), f"{job_id} {_standing(view)}", None)
+    expires = view.job.expire_time.ToJsonString() if view.job.HasField("expire_time") else None
+    waiting = waiting_document(view.waiting) if view.HasField("waiting") else None
+    said = f"waits: {waiting.sentence}" if waiting else _standing(view)
+    lifetime = _lifetime(view)
+    sentence = f"{job_id} {said}" + (f"; {lifetime}" if lifetime else "")
+    return WhyDocument(job_id, state_name(view.state), sentence, waiting, expires)
+
+
+def _lifetime(view: job_pb2.JobView) -> str:
+    """Say how long YARN lets the application go on; waiting counts."""
+    if not view.job.HasField("expire_time") or view.state == job_pb2.JOB_STATE_ENDED:
+        return ""
+    left_s = view.job.expire_time.ToNanoseconds() / 1e9 - time.time()
+    return f"its lifetime ends in {duration(left_s)}, and it with it" if left_s > 0 else "its lifetime is over"
 
 
 def _standing(view: job_pb2.JobView) -> str:
@@ -161,6 +171,7 @@ def _facts(view: job_pb2.JobView) -> Table:
         "tags": ", ".join(described.tags),
         "gang": _gang(view),
         "holds": held,
+        "lifetime": _lifetime(view),
         "waits": view.waiting.sentence if view.HasField("waiting") else "",
         "ended": f"{end_name(view.end)} {view.diagnostics}" if view.state == job_pb2.JOB_STATE_ENDED else "",
     }

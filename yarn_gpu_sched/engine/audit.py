@@ -42,8 +42,11 @@ def degraded_are_tended(core: Core) -> Iterator[str]:
         degraded = record.degraded_since_s is not None
         if degraded != (job_id in core.degraded) or degraded != (record.missing > 0):
             yield f"job {job_id} misses {record.missing} members since {record.degraded_since_s}"
-        if not degraded and holds_of(core, record):
-            yield f"job {job_id} misses nobody, and something is held for it"
+        if holds_of(core, record) and degraded == (job_id in core.ahead):
+            yield f"job {job_id} misses {record.missing} members, and something is held for it without its being listed"
+    for job_id in core.ahead:
+        if job_id not in core.state.jobs or not holds_of(core, core.state.jobs[job_id]):
+            yield f"for job {job_id} nothing is held, and it is listed"
     if gone := [job_id for job_id in core.degraded if job_id not in core.state.jobs]:
         yield f"jobs {gone} are tended and not known"
 

@@ -26,8 +26,9 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``degraded`` those whose gangs miss a member, ``gathering`` those whose asks are watched, ``ended`` the ended jobs, oldest first
-    (a plain dictionary walks over what was taken from its front), ``order`` all jobs in order of submission.
+    ``degraded`` those whose gangs miss a member, ``ahead`` those for whose gangs GPUs are held since their masters were placed,
+    ``gathering`` those whose asks are watched, ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was taken
+    from its front), ``order`` all jobs in order of submission.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -47,6 +48,7 @@ class Core:
         self.to_refuse: dict[str, None] = {}
         self.resting: list[tuple[float, str]] = []
         self.degraded: dict[str, None] = {}
+        self.ahead: dict[str, None] = {}
         self.gathering: dict[str, None] = {}
         self.changed_partitions: dict[str, None] = {}
         self.jobs_pending = self.jobs_running = 0

@@ -1,23 +1,23 @@
 """A pass: refusals first, then the policy's intents, each checked before it becomes a command."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 from heapq import heappop
 from itertools import chain, repeat
 
+from yarn_gpu_sched.engine import ahead, repair
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.gathering import form
 from yarn_gpu_sched.engine.refusing import check_all
-from yarn_gpu_sched.engine.repair import tend
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part, mask_of
+from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import Placement, Reach
 from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
 
@@ -37,8 +37,7 @@ def on_pass(core: Core, _event: Pass) -> None:
     decided = _refuse_all(core) if core.to_refuse else 0
     if core.gathering:
         form(core)
-    if core.degraded:
-        decided += tend(core, _place)
+    decided += repair.tend(core, _place) + ahead.tend(core, _place)
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
@@ -108,19 +107,19 @@ class PassView:
         """Find a place for all of a want now."""
         core = self._core
         core.counters.searches += 1
+        assert isinstance(want, JobWant)
         if want.application_master and not masters_admit(core, want):
             return None
-        assert isinstance(want, JobWant)
         return find(core, want.demand)
 
 
-def masters_admit(core: Core, want: Want) -> bool:
+def masters_admit(core: Core, want: JobWant) -> bool:
     """Tell whether one more application master may be placed on the GPU servers; one always may."""
     state, share = core.state, core.settings.am_share
-    kind = want.kinds[0]
+    master = want.members[0][0].resource
     return not state.am_containers or (
-        state.am_mb + kind.memory_mb <= share * state.gpu_servers_mb
-        and state.am_vcores + kind.vcores <= share * state.gpu_servers_vcores
+        state.am_mb + master.memory_mb <= share * state.gpu_servers_mb
+        and state.am_vcores + master.vcores <= share * state.gpu_servers_vcores
     )
 
 
@@ -150,6 +149,8 @@ def _refuse(core: Core, want: JobWant, intent: Refuse) -> int:
 def _place(core: Core, want: JobWant, placement: Placement) -> int:
     """Take the place in a transaction, all of it or nothing, and send the decision."""
     record = want.record
+    if want.application_master and len(want.kinds) > 1:
+        return ahead.place_with_gang(core, want, placement, _place)
     decision = _decision(core, want, placement)
     if decision is None:
         core.counters.rejected += 1
@@ -208,7 +209,7 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
         gang=want.gang,
         application_master=demand.application_master,
         members=want.asked,
-        shape=demand,
+        shape=want.shape,
         total=want.total,
     )
 
@@ -246,11 +247,3 @@ def _merged(parts: list[Part]) -> list[Part]:
                 known.gpus + part.gpus,
             )
     return list(merged.values())
-
-
-@lru_cache(maxsize=65_536)
-def lowest(mask: int, gpus: int, containers: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """Take the lowest GPUs of a mask, so many for each container: the mask of all of them, and the indices of each."""
-    indices = [place for place in range(mask.bit_length()) if mask >> place & 1][: gpus * containers]
-    each = tuple(tuple(indices[gpus * number : gpus * (number + 1)]) for number in range(containers))
-    return mask_of(tuple(indices)), each

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yarn_gpu_sched.engine import (
+    ahead,
     containers,
     deciding,
     gathering,
@@ -104,6 +105,7 @@ class Engine:
         if not core.session.settled:
             times.append(core.session.settles_at_s)
         times.extend(repair.wakes_s(core))
+        times.extend(ahead.wakes_s(core))
         times.extend(gathering.wakes_s(core))
         return min(times, default=None)
 

@@ -109,6 +109,7 @@ def on_lost(core: Core, _event: ResourceManagerLost) -> None:
 
 
 def _void_decisions(core: Core) -> None:
+    core.ahead.clear()
     for decision in core.state.void_decisions():
         record = core.state.jobs[decision.job_id]
         if decision.gang and decision.attempt == record.job.attempt:

@@ -1,5 +1,6 @@
 """What became of decisions."""
 
+from yarn_gpu_sched.engine import ahead
 from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
@@ -84,6 +85,8 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
         return
     if decision.gang:
         record.gang_under_way = False
+    if decision.application_master:
+        ahead.release(core, record)
     if decision.requeue:
         requeue_refused(core, record)
         return

@@ -31,6 +31,8 @@ def never_fits(core: Core, record: JobRecord) -> str:
         asked.append(record.gang)
         if members := gang_members(record):
             asked.append(whole(members, record).unconfined)
+    if isinstance(want, JobWant) and want.application_master:
+        asked.append(want.demand.unconfined)
     asked.extend([single(ask, record).unconfined for ask in rest])
     for one in asked:
         sentence = core.seen.never_fits(one)

@@ -78,13 +78,15 @@ def replaced(core: Core, record: JobRecord, containers: int) -> None:
 def made_whole(core: Core, record: JobRecord) -> None:
     """Forget that members were lost, and free what is held."""
     for hold in holds_of(core, record):
-        _free(core, hold)
+        free_hold(core, hold)
+    core.ahead.pop(record.job.job_id, None)
     record.missing = 0
     record.degraded_since_s = None
     core.degraded.pop(record.job.job_id, None)
 
 
-def _free(core: Core, hold: Decision) -> None:
+def free_hold(core: Core, hold: Decision) -> None:
+    """Free what is held, and wake whom that serves."""
     partitions = {part.use.server.partition: None for part in hold.parts}
     core.state.end(hold, ())
     for partition in partitions:
@@ -101,7 +103,7 @@ def tend(core: Core, place: Place) -> int:
             continue
         for hold in holds_of(core, record):
             if hold.hold_until_s is not None and hold.hold_until_s <= core.now_s:
-                _free(core, hold)
+                free_hold(core, hold)
         decided += _fill(core, record, place)
         since_s = record.degraded_since_s
         assert since_s is not None
@@ -130,7 +132,7 @@ def _fill(core: Core, record: JobRecord, place: Place) -> int:
 def _requeue(core: Core, record: JobRecord) -> int:
     record.requeued = True
     for hold in holds_of(core, record):
-        _free(core, hold)
+        free_hold(core, hold)
     decision = Decision(core.next_decision_id, record.job.job_id, record.job.attempt)
     decision.requeue = True
     core.next_decision_id += 1

@@ -36,6 +36,9 @@ class EngineSettings(msgspec.Struct, frozen=True):
     requeue_after_s: float = 600.0
     """How long a gang may wait for the replacement of a lost member before it starts anew as a whole, seconds; 1 to 86,400."""
 
+    gang_hold_s: float = 60.0
+    """How long GPUs are held for the gang of a master that has GPUs itself, until the gang is asked, seconds; 0 to 60."""
+
     gather_s: float = 4.0
     """How long the asks of a job without a gang tag must not change before they are taken as a gang, where its virtual cluster
     debounces, seconds; 4 to 600."""
@@ -53,6 +56,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("decisions_per_pass_max", self.decisions_per_pass_max, 1, 1_000_000)
         _between("repair_hold_s", self.repair_hold_s, 0, 86_400)
         _between("requeue_after_s", self.requeue_after_s, 1, 86_400)
+        _between("gang_hold_s", self.gang_hold_s, 0, 60)
         _between("gather_s", self.gather_s, 4, 600)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')

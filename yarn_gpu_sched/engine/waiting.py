@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
@@ -9,6 +11,7 @@ from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
 from yarn_gpu_sched.model.tag import shown
@@ -63,8 +66,9 @@ def _degraded(core: Core, record: JobRecord) -> WaitingReason:
 
 
 def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:
-    if record.decisions:
-        return _decided(core, record)
+    sent = [one for one in (core.state.decisions[key] for key in sorted(record.decisions)) if one.hold_until_s is None]
+    if sent:
+        return _decided(sent)
     tag = record.gang
     if tag is None or record.gang_placed:
         if record.containers:
@@ -72,18 +76,29 @@ def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:
         return _not_asked(core, record)
     asked = sum(record.pending(ask) for ask in record.asks if not ask.application_master)
     if not asked:
-        return _not_asked(core, record)
+        return _held_ahead(core, record, _not_asked(core, record))
     sentence = (
         f"the gang {tag} has {tag.containers} containers, the application has asked for {asked + record.served} so far"
     )
     if tag.plain:
         with_gpus = sum(record.pending(ask) for ask in record.asks if ask.resource.gpus)
         sentence += f", {with_gpus} of them with GPUs"
-    return WaitingReason(ReasonCode.GANG_INCOMPLETE, sentence, containers_asked=tag.containers)
+    reason = WaitingReason(ReasonCode.GANG_INCOMPLETE, sentence, containers_asked=tag.containers)
+    return _held_ahead(core, record, reason)
 
 
-def _decided(core: Core, record: JobRecord) -> WaitingReason:
-    decisions = [core.state.decisions[decision_id] for decision_id in sorted(record.decisions)]
+def _held_ahead(core: Core, record: JobRecord, reason: WaitingReason) -> WaitingReason:
+    """Add what is held for a gang that has not asked yet."""
+    holds = holds_of(core, record)
+    if not holds:
+        return reason
+    gpus = sum(hold.held.gpus for hold in holds)
+    left_s = max(hold.hold_until_s or 0.0 for hold in holds) - core.now_s
+    held = f"{gpus} GPUs are held for its gang for another {max(0.0, left_s):.0f} s"
+    return msgspec.structs.replace(reason, sentence=f"{reason.sentence}; {held}")
+
+
+def _decided(decisions: list[Decision]) -> WaitingReason:
     containers = sum(len(decision.assignments) for decision in decisions)
     servers = len({part.use.server_id for decision in decisions for part in decision.parts})
     gpus = sum(decision.total.gpus for decision in decisions)
@@ -167,8 +182,9 @@ class _Answer:
 
     def _masters(self) -> WaitingReason:
         state, share = self._core.state, self._core.settings.am_share
+        master = self._want.members[0][0].resource
         sentence = (
-            f"asks {self._want.kinds[0].memory_mb} MB and {self._want.kinds[0].vcores} vcores for its master;"
+            f"asks {master.memory_mb} MB and {master.vcores} vcores for its master;"
             f" {state.am_containers} masters hold {state.am_mb} MB and {state.am_vcores} vcores"
             f" of the {int(share * state.gpu_servers_mb)} MB and {int(share * state.gpu_servers_vcores)} vcores"
             " that masters may have on GPU servers"
@@ -201,7 +217,8 @@ class _Answer:
             if kind.containers == 1:
                 return f"asks {kind.gpus} GPUs"
             return f"asks {demand.gpus} GPUs at once, {kind.containers} x {kind.gpus}"
-        return f"asks {demand.gpus} GPUs in {_containers(demand.containers)} at once"
+        whose = " for its master and its gang" if demand.application_master else ""
+        return f"asks {demand.gpus} GPUs in {_containers(demand.containers)} at once{whose}"
 
     def _free(self) -> str:
         return f"{self._gpus_free} GPUs are free on {_servers(self._servers_free)}"

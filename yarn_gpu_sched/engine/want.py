@@ -56,8 +56,8 @@ class Demand(NamedTuple):
 class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
-    All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
-    belongs to the queue.
+    All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``shape``
+    is what a refusal of it is remembered by; ``line`` belongs to the queue.
     """
 
     __slots__ = (
@@ -72,13 +72,14 @@ class JobWant:
         "members",
         "partition",
         "record",
+        "shape",
         "total",
     )
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
         self.job_id = record.job.job_id
-        self.demand = demand
+        self.demand = self.shape = demand
         self.partition, self.kinds, self.application_master = demand[:3]
         self.containers = demand.containers
         self.total = demand.total
@@ -101,7 +102,7 @@ def want_of(record: JobRecord) -> JobWant | None:
         if record.pending(ask) <= 0:
             continue
         if ask.application_master:
-            return JobWant(record, single(ask, record), [(ask, 1)], gang=False)
+            return JobWant(record, _master(ask, record), [(ask, 1)], gang=False)
         if record.gather_until_s is None or not ask.resource.gpus:
             first = first or ask
     if first is None:
@@ -110,6 +111,24 @@ def want_of(record: JobRecord) -> JobWant | None:
         return JobWant(record, single(first, record), [(first, 1)], gang=False)
     members = None if record.gang_under_way else gang_members(record)
     return JobWant(record, whole(members, record), members, gang=True) if members else None
+
+
+def _master(ask: Ask, record: JobRecord) -> Demand:
+    """Describe a master; beside one with GPUs there must be room for the GPUs of its gang, if their shape is known."""
+    tag = record.gang
+    if not ask.resource.gpus or tag is None or tag.gpus_each is None or record.gang_placed:
+        return single(ask, record)
+    gang_reach = Reach(excluded=record.blacklist) if record.blacklist else FREE
+    own = (Kind(1, *shape_of(ask.resource)), reach_of(ask, record))
+    both = sorted((own, (Kind(tag.gpu_containers, tag.gpus_each, 0, 0), gang_reach)), key=_largest_first)
+    reach = tuple(each for _, each in both)
+    free = all(each is FREE for each in reach)
+    kinds = tuple(kind for kind, _ in both)
+    return Demand(ask.partition, kinds, True, () if free else reach, record.ceiling)  # noqa: FBT003 - a field, by place
+
+
+def _largest_first(both: tuple[Kind, Reach]) -> tuple[int, ...]:
+    return tuple(-amount for amount in both[0][1:])
 
 
 def single(ask: Ask, record: JobRecord) -> Demand:

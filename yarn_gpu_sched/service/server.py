@@ -189,6 +189,7 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         place_on_cpu_servers=settings.cpu_servers == "service",
         repair_hold_s=settings.repair_hold_s,
         requeue_after_s=settings.requeue_after_s,
+        gang_hold_s=settings.gang_hold_s,
         gather_s=settings.gather_s,
         policy=settings.policy,
     )

@@ -133,6 +133,13 @@ class Settings(BaseSettings):
         ge=1,
         le=86_400,
     )
+    gang_hold_s: float = _setting(
+        60.0,
+        "Seconds that GPUs are held for the gang of a master that has GPUs itself, until the gang is asked.",
+        "0 to 60",
+        ge=0,
+        le=60,
+    )
     gather_s: float = _setting(
         4.0,
         "Seconds without a change before the asks of a job without a gang tag are taken as a gang, where its queue says so.",
