@@ -142,9 +142,10 @@ class App:
         """Heartbeat until so many containers have ended since the start; return those that are new."""
         return list(self._ask("await", completed=containers, timeout_s=timeout_s)["completed"])
 
-    def launch(self, command: str) -> None:
-        """Start the command in all containers that are held."""
-        self._ask("launch", command=command)
+    def launch(self, command: str, containers: Sequence[str] = ()) -> None:
+        """Start the command in these containers, or in all that are held."""
+        named: dict[str, Any] = {"containers": containers} if containers else {}
+        self._ask("launch", command=command, **named)
 
     def finish(self) -> None:
         """End the application as succeeded."""
