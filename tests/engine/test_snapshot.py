@@ -9,6 +9,7 @@ from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.engine.commands import PlaceGang
 from yarn_gpu_sched.engine.events import (
+    ContainerSeen,
     Pass,
     ResourceManagerLost,
     ResourceManagerRegistered,
@@ -96,7 +97,25 @@ def eventful() -> World:
     world.change(server("s5", 8))
     world.run()
     repairs(world)
+    begins_anew(world)
     return world
+
+
+def begins_anew(world: World) -> None:
+    """Let the resource manager restart beside a gang that runs, and its master repeat what it once asked."""
+    world.submit("stays", "gang:1x1", submit_time_s=90.0)
+    world.ask("stays", ask(1, worker(1)))
+    world.run()
+    (held,) = world.live("stays")
+    world.apply(
+        ResourceManagerRegistered(now_s=world.now_s, cluster_id="c", epoch=3, start_time_ms=8, settle_left_s=9.0)
+    )
+    world.change(server(held.server_id, 8))
+    world.submit("stays", "gang:1x1", submit_time_s=90.0, recovered=True)
+    world.apply(ContainerSeen(now_s=world.now_s, container=held))
+    world.apply(SnapshotEnded(now_s=world.now_s))
+    world.ask("stays", ask(1, worker(1)))
+    world.decide()
 
 
 def test_at_every_step_what_was_read_again_goes_on_alike() -> None:

@@ -5,7 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
-from yarn_gpu_sched.engine.jobs import count_member, count_members, start_anew
+from yarn_gpu_sched.engine.jobs import came_back, count_member, count_members, start_anew
 from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
@@ -38,6 +38,7 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         _assume(core, use, other)
     core.session.bound.pop(container.container_id, None)
     if known is None:
+        came_back(record, container)
         count_member(record, container)
     else:
         count_members(record)

@@ -11,6 +11,7 @@ from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.resync import Resync
 from yarn_gpu_sched.model.server_use import Part
 
 
@@ -23,6 +24,20 @@ class BackoffImage(msgspec.Struct, frozen=True):
     until_s: float
     first_decision_id: int
     detail: str
+
+
+Counted = list[tuple[AskKey, int]]
+
+
+class ResyncImage(msgspec.Struct, frozen=True):
+    """What a job had before its resource manager began anew, see `yarn_gpu_sched.model.resync.Resync`."""
+
+    before: Counted
+    back: Counted
+    surplus: Counted
+    told: Counted | None
+    heard: bool
+    returning: bool
 
 
 class JobImage(msgspec.Struct, frozen=True):
@@ -51,6 +66,7 @@ class JobImage(msgspec.Struct, frozen=True):
     requeued: bool = False
     gather_until_s: float | None = None
     members_since: int = 0
+    resync: ResyncImage | None = None
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -103,7 +119,19 @@ def job_image(record: JobRecord) -> JobImage:
         requeued=record.requeued,
         gather_until_s=record.gather_until_s,
         members_since=record.members_since,
+        resync=None if record.resync is None else _resync_image(record.resync),
     )
+
+
+def _resync_image(resync: Resync) -> ResyncImage:
+    before, back, surplus = (list(each.items()) for each in (resync.before, resync.back, resync.surplus))
+    told = None if resync.told is None else list(resync.told.items())
+    return ResyncImage(before, back, surplus, told, resync.heard, resync.returning)
+
+
+def _restore_resync(image: ResyncImage) -> Resync:
+    told = None if image.told is None else dict(image.told)
+    return Resync(dict(image.before), dict(image.back), dict(image.surplus), told, image.heard, image.returning)
 
 
 def restore_job(image: JobImage) -> JobRecord:
@@ -135,6 +163,8 @@ def restore_job(image: JobImage) -> JobRecord:
     record.requeued = image.requeued
     record.gather_until_s = image.gather_until_s
     record.members_since = image.members_since
+    if image.resync is not None:
+        record.resync = _restore_resync(image.resync)
     return record
 
 

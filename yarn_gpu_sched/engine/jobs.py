@@ -70,6 +70,9 @@ def _introduce(core: Core, record: JobRecord) -> None:
             record.gang_placed = before.gang_placed
             record.level = before.level
             remembered(core, record, before)
+            record.resync = before.resync
+            for container in record.containers.values():
+                came_back(record, container)
     _read_tags(core, record)
     count_members(record)
 
@@ -106,6 +109,7 @@ def start_anew(core: Core, record: JobRecord) -> None:
     made_whole(core, record)
     forget(core, record)
     record.requeued = False
+    record.resync = None
     record.members_since = record.job.attempt
     record.asks = record.blacklist = ()
     record.in_flight = {}
@@ -124,6 +128,12 @@ def _read_tags(core: Core, record: JobRecord) -> None:
     forget(core, record)
     record.gang = tags.gang
     record.ceiling = Level.ANYWHERE if tags.locality is None else tags.locality.ceiling
+
+
+def came_back(record: JobRecord, container: Container) -> None:
+    """Count a container that outlived its resource manager for what the job's master may ask again."""
+    if record.resync is not None and record.is_member(container):
+        record.resync.comes_back(container)
 
 
 def count_members(record: JobRecord) -> None:
@@ -159,6 +169,8 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     record.blacklist = event.blacklist
     before = record.asks
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
+    if record.resync is not None:
+        record.resync.hear(record.asks, before)
     asks_changed(core, record, before)
     if record.gang is not None:
         _check_gang(core, record)

@@ -15,7 +15,7 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     same_cluster = session.cluster_id == event.cluster_id
     same_manager = same_cluster and (session.epoch, session.start_time_ms) == (event.epoch, event.start_time_ms)
     _void_decisions(core)
-    _remember(core)
+    _remember(core, same_manager=same_manager)
     _clear(core)
     if not same_cluster:
         core.seen.forget_all()
@@ -34,7 +34,7 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     session.settles_at_s = core.now_s + event.settle_left_s
 
 
-def _remember(core: Core) -> None:
+def _remember(core: Core, *, same_manager: bool) -> None:
     session, state = core.session, core.state
     for server_id in state.servers:
         session.missing[server_id] = None
@@ -44,6 +44,10 @@ def _remember(core: Core) -> None:
     for job_id, record in state.jobs.items():
         if record.known and record.end is None:
             session.previous[job_id] = record
+            if not same_manager:
+                record.expect_resync()
+            elif record.resync is not None:
+                record.resync.lose_sight(record.asks)
 
 
 def _clear(core: Core) -> None:
@@ -94,7 +98,7 @@ def _end_missing(core: Core, before: JobRecord) -> None:
     core.add_to_order(record)
     record.end = JobEnd.KILLED
     record.presumed_ended = True
-    record.gang_placed, record.level = before.gang_placed, before.level
+    record.gang_placed, record.level, record.resync = before.gang_placed, before.level, before.resync
     record.diagnostics = GONE
     record.ended_s = core.now_s
     core.ended[job_id] = None

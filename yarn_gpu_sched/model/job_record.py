@@ -8,6 +8,7 @@ from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.resync import Counts, Resync
 
 
 def ask_key(ask: Ask) -> AskKey:
@@ -48,6 +49,7 @@ class JobRecord:
     ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
     that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this
     attempt anew. ``members_since``: of a job that keeps its containers, those of this attempt and later ones belong to the gang.
+    ``resync``: what it had before its resource manager began anew.
     """
 
     __slots__ = (
@@ -78,6 +80,7 @@ class JobRecord:
         "rank",
         "refusal",
         "requeued",
+        "resync",
         "served",
         "used_gpus",
         "used_mb",
@@ -107,6 +110,7 @@ class JobRecord:
         self.missing = 0
         self.degraded_since_s: float | None = None
         self.requeued = False
+        self.resync: Resync | None = None
         self.backoff: Backoff | None = None
         self.refusal = ""
         self.end: JobEnd | None = None
@@ -163,7 +167,21 @@ class JobRecord:
         return sum(self.is_member(container) for container in self.containers.values())
 
     def pending(self, ask: Ask) -> int:
-        """Count the containers of an ask that no decision under way answers."""
-        if not self.in_flight:
+        """Count the containers of an ask that are wanted, and that no decision under way answers."""
+        surplus = 0 if self.resync is None else self.resync.surplus.get(ask_key(ask), 0)
+        if not self.in_flight and not surplus:
             return ask.count
-        return max(0, ask.count - self.in_flight.get(ask_key(ask), 0))
+        return max(0, ask.count - surplus - self.in_flight.get(ask_key(ask), 0))
+
+    def expect_resync(self) -> None:
+        """Note what is held, and what is pending besides: its resource manager begins anew, and its master will ask again."""
+        before: Counts = {}
+        for one in self.containers.values():
+            if one.resource.gpus and self.is_member(one):
+                key = (one.key, one.resource, False)
+                before[key] = before.get(key, 0) + 1
+        for ask in self.asks:
+            key = ask_key(ask)
+            if key in before:
+                before[key] += self.pending(ask) + self.in_flight.get(key, 0)
+        self.resync = Resync(before) if before else None

@@ -1,0 +1,155 @@
+"""A resource manager that begins anew, and masters that ask again: some what they lack, some all that they ever asked (C12)."""
+
+import pytest
+
+from tests.engine.world import World, ask, server, worker
+from yarn_gpu_sched.engine import Engine
+from yarn_gpu_sched.engine.commands import PlaceGang
+from yarn_gpu_sched.engine.events import ContainerSeen, ResourceManagerRegistered, SnapshotEnded
+from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.outcome import OutcomeCode
+
+SERVERS = (server("s1"), server("s2"), server("s3"))
+
+
+def placed(growth: int = 0) -> World:
+    """Run a gang of 4 x 2 GPUs; `growth` more is asked and not to be had."""
+    world = World().up(*SERVERS)
+    world.submit("j", "gang:4x2", submit_time_s=1.0)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    if growth:
+        world.submit("other", "gang:1x4")
+        world.ask("other", ask(1, worker(4)))
+        world.run()
+    world.ask("j", *([ask(growth, worker(2))] if growth else []))
+    world.run()
+    return world
+
+
+def anew(*back: int, growth: int = 0) -> World:
+    """Run the gang, and let its resource manager begin anew with these members of it."""
+    world = placed(growth)
+    held = world.live("j")
+    again(world, *[held[number] for number in back])
+    return world
+
+
+def again(world: World, *held: Container, epoch: int = 2, late: bool = False) -> None:
+    """Register, with a snapshot that speaks of these containers; `late`: it ends before its resource manager knows the job."""
+    now_s = world.now_s
+    world.apply(ResourceManagerRegistered(now_s=now_s, cluster_id="c", epoch=epoch, settle_left_s=0.0))
+    for one in SERVERS:
+        world.change(one)
+    if late:
+        world.apply(SnapshotEnded(now_s=now_s))
+    world.submit("j", "gang:4x2", submit_time_s=1.0, recovered=True)
+    for each in held:
+        world.apply(ContainerSeen(now_s=now_s, container=each))
+    if not late:
+        world.apply(SnapshotEnded(now_s=now_s))
+
+
+def test_of_asks_that_are_repeated_only_what_did_not_come_back_is_placed_near_the_rest() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(4, worker(2)))
+    new = world.run()
+    assert len(new) == 2
+    assert len(world.live("j")) == 4
+    assert {one.assignments[0].server_id for one in new} <= {"s1", "s2"}
+    world.ask("j", ask(2, worker(2)))  # what the resource manager has left of the four
+    assert world.run() == []
+    assert world.why("j") == ""
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_asks_that_come_before_the_servers_are_read_the_same_way(late: bool) -> None:  # noqa: FBT001 # a column of the table
+    world = placed()
+    held = world.live("j")[:2]
+    again(world, late=late)
+    world.ask("j", ask(4, worker(2)))
+    (too_early,) = world.decide()
+    world.refuse(too_early, OutcomeCode.NOT_READY)
+    for one in held:
+        world.apply(ContainerSeen(now_s=world.now_s, container=one))
+    assert len(world.run()) == 2
+    assert len(world.live("j")) == 4
+
+
+def test_a_careful_master_gets_what_it_asks() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(2, worker(2)))
+    assert len(world.run()) == 2
+    world.ask("j", ask(1, worker(2)))
+    assert len(world.run()) == 1
+
+
+def test_what_is_asked_after_the_repetition_is_meant() -> None:
+    world = anew(0, 1, 2, 3)
+    world.ask("j", ask(4, worker(2)))
+    assert world.run() == []
+    world.ask("j")
+    world.ask("j", ask(1, worker(2)))
+    assert len(world.run()) == 1
+    assert len(world.live("j")) == 5
+
+
+def test_a_member_that_ends_well_is_not_replaced_by_what_was_repeated() -> None:
+    world = anew(0, 1, 2, 3)
+    world.ask("j", ask(4, worker(2)))
+    world.release("k0")
+    assert world.run() == []
+
+
+def test_growth_that_was_pending_is_still_wanted() -> None:
+    world = anew(0, 1, 2, 3, growth=2)
+    world.ask("j", ask(2, worker(2)))
+    assert len(world.run()) == 2
+
+
+def test_growth_that_is_repeated_with_all_the_rest_is_still_wanted() -> None:
+    world = anew(0, 1, 2, 3, growth=2)
+    world.ask("j", ask(6, worker(2)))
+    assert len(world.run()) == 2
+    assert len(world.live("j")) == 6
+
+
+def test_a_second_new_resource_manager_changes_nothing() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    held = world.live("j")
+    again(world, *held, epoch=3)
+    world.ask("j", ask(4, worker(2)))
+    assert world.run() == []
+
+
+@pytest.mark.parametrize("left", [2, 1])
+def test_a_link_that_is_lost_meanwhile_changes_nothing(left: int) -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    held = world.live("j")
+    again(world, *held)
+    world.ask("j", ask(left, worker(2)))
+    assert world.run() == []
+
+
+def test_it_is_written_down_and_taken_up_again() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(4, worker(2)))
+    restored = Engine.restore(world.engine.snapshot())
+    assert restored.digest() == world.engine.digest()
+    assert len(World(engine=restored).run()) == 2
+
+
+def test_a_new_attempt_means_what_it_asks() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(4, worker(2)))
+    world.submit("j", "gang:4x2", submit_time_s=1.0, recovered=True, attempt=2)
+    world.release("k0")
+    world.release("k1")
+    world.ask("j", ask(4, worker(2)), attempt=2)
+    (gang,) = world.run()
+    assert isinstance(gang, PlaceGang)
+    assert len(gang.assignments) == 4
