@@ -33,6 +33,7 @@ class Crowd:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.lends = seed % 2 == 1
         settings = EngineSettings(ended_jobs_max=10, cpu_share=0.3, am_share=self.rng.choice((0.1, 0.3)))
         self.world = World(settings, audited=False)
         self.world.up(*(self.server(f"s{number}") for number in range(8)))
@@ -48,8 +49,9 @@ class Crowd:
             rack=f"/r{rng.randint(1, 3)}",
             memory_mb=rng.choice((16, 24, 40)),
             vcores=rng.choice((12, 24)),
-            partition=rng.choice(("", "", "", "p")),
+            partition=(partition := rng.choice(("", "", "", "p"))),
             state=state,
+            lends=self.lends and partition == "p",
         )
 
     def resource(self, *, plain: bool) -> Resource:

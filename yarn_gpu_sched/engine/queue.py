@@ -165,17 +165,14 @@ class Queue:
         line.blocked = True
         demand = line.demand
         kind = demand.kinds[0]
-        lent = not demand.partition and self._index.lending
+        lent = [] if demand.partition else self._index.lending
         if for_masters:
             self._for_masters[line.number] = line
-        elif not lent and any(not kind.gpus for kind in demand.kinds):
-            self._index.watch(demand.partition)
+        elif any(not kind.gpus for kind in demand.kinds):
+            for name in ("", *lent) if lent else (demand.partition,):
+                self._index.watch(name)
             self._for_spare.setdefault(demand.partition, {})[line.number] = line
-        elif lent:
-            self._for_gpus.setdefault("", {})[line.number] = (
-                line  # what is freed in a partition that lends wakes it too
-            )
-        elif len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
+        elif not lent and len(demand.kinds) == 1 and self._index.slots(demand.partition, kind.gpus) < kind.containers:
             waiting = self._for_slots.setdefault(demand.partition, {}).setdefault(kind.gpus, [])
             insort(waiting, (kind.containers, line.number, line))
         else:
@@ -201,7 +198,6 @@ class Queue:
 
         Placing GPUs touches servers too: what a container leaves of its GPUs' share becomes spare.
         """
-        lines = self._for_spare.get(partition_name)
         partition = self._index.partitions.get(partition_name)
         if partition is None:
             return False
@@ -209,12 +205,21 @@ class Queue:
         if not partition.touched:
             return False
         touched, partition.touched = partition.touched, []
-        woken = [line for line in lines.values() if self._may_serve(partition_name, line, touched)] if lines else []
-        for line in woken:
-            del lines[line.number]  # type: ignore[union-attr] # there are lines: one of them is this
-            self._wake(line)
-        partition.watched = bool(lines)
-        return bool(woken)
+        woken = False
+        partition.watched = False
+        for lines in self._spare_lines(partition_name):
+            served = [line for line in lines.values() if self._may_serve(partition_name, line, touched)]
+            for line in served:
+                del lines[line.number]
+                self._wake(line)
+            woken = woken or bool(served)
+            partition.watched = partition.watched or bool(lines)
+        return woken
+
+    def _spare_lines(self, partition_name: str) -> list[dict[int, Line]]:
+        """Give the lines that a partition's spare may serve: its own, and of the default one if it lends."""
+        names = ["", partition_name] if partition_name and partition_name in self._index.lending else [partition_name]
+        return [lines for name in names if (lines := self._for_spare.get(name))]
 
     def _may_serve(self, partition_name: str, line: Line, touched: list[ServerUse]) -> bool:
         kinds = line.demand.kinds
