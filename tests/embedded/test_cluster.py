@@ -190,6 +190,23 @@ def test_queue_added_by_configure_is_there_after_refresh(cluster: EmbeddedCluste
     assert "Queue Path : root.research" in cluster.yarn("queue", "-status", "research").stdout
 
 
+def test_what_is_changed_stands_in_the_files_and_can_be_taken_back(cluster: EmbeddedCluster) -> None:
+    before, site = cluster.spec, cluster.folder / "conf" / "yarn-site.xml"
+    cluster.configure({"ygs.settle-s": "7"})
+    assert "<value>7</value>" in site.read_text()
+    cluster.configure({"ygs.settle-s": None})
+    assert "<value>7</value>" not in site.read_text()
+    cluster.change_server("gpu-a1", gpus=1)
+    cluster.change_server("gpu-a1", rack="/rack-z")
+    changed = cluster.spec.server_list()[0]
+    assert (changed.name, changed.gpus, changed.rack) == ("gpu-a1", 1, "/rack-z")
+    assert "gpu-a1\t/rack-z" in (cluster.folder / "topology").read_text()
+    with pytest.raises(ClusterError, match="there is no server gpu-z9"):
+        cluster.change_server("gpu-z9", gpus=1)
+    cluster.change_server("gpu-a1", gpus=2, rack="/rack-a")
+    assert cluster.spec.server_list() == before.server_list()
+
+
 def test_killed_daemons_come_back_at_the_same_ports(cluster: EmbeddedCluster) -> None:
     before = {daemon.name: daemon.pid for daemon in cluster.status().daemons}
     for name in ("rm", "gpu-a1"):

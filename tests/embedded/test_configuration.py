@@ -97,6 +97,14 @@ def test_servers_differ_in_gpus_and_binding(tmp_path: Path) -> None:
     assert "YGS_SERVER_GPUS=0" in values(without / "yarn-site.xml")["yarn.nodemanager.admin-env"]
 
 
+def test_a_server_whose_gpus_are_taken_out_names_none(tmp_path: Path) -> None:
+    layout = written(tmp_path, ClusterSpec(servers=((1, 4),), racks=1))
+    resources = layout.server("gpu-a1") / "conf" / "node-resources.xml"
+    assert resources.exists()
+    written(tmp_path, ClusterSpec(servers=((1, 4),), racks=1, changed={"gpu-a1": (0, "/rack-a")}))
+    assert not resources.exists()
+
+
 def test_without_a_binding_folder_nothing_is_bound(tmp_path: Path) -> None:
     layout = written(tmp_path, ClusterSpec())
     conf = layout.server("gpu-a1") / "conf"

@@ -32,6 +32,14 @@ def test_names_and_addresses_are_unique_in_the_largest_cluster() -> None:
     assert len({server.name for server in servers}) == len({server.address for server in servers}) == 64
 
 
+def test_a_changed_server_keeps_its_name_and_address() -> None:
+    spec = ClusterSpec(servers=((2, 4),), racks=2, changed={"gpu-b1": (2, "/rack-c")})
+    assert spec.server_list() == (
+        Server("gpu-a1", "127.0.1.1", "/rack-a", 4),
+        Server("gpu-b1", "127.0.1.2", "/rack-c", 2),
+    )
+
+
 def test_no_servers_at_all_is_a_resource_manager_alone() -> None:
     assert ClusterSpec(servers=()).server_list() == ()
 
@@ -61,6 +69,12 @@ def test_other_text_is_refused_with_what_would_be_right(text: str) -> None:
         ({"racks": 27}, "racks 27 should be 1 to 26"),
         ({"memory_mb": 63}, "memory_mb 63 should be 64 or more, in MiB"),
         ({"vcores": 0}, "vcores 0 should be 1 or more"),
+        (
+            {"changed": {"gpu-z9": (4, "/rack-a")}},
+            "changed server gpu-z9 should be one of gpu-a1, gpu-a2, gpu-b1, gpu-b2",
+        ),
+        ({"changed": {"gpu-a1": (65, "/rack-a")}}, "GPUs of gpu-a1 65 should be 0 to 64"),
+        ({"changed": {"gpu-a1": (4, "rack-a")}}, "rack of gpu-a1 rack-a should be a path such as /rack-a"),
         ({"jvm_flags": {"datanode": ("-Xmx1g",)}}, "jvm_flags datanode should be keys out of rm, nm, nn, dn, client"),
     ],
 )

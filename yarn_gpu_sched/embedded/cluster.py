@@ -260,12 +260,23 @@ class EmbeddedCluster:
         given = daemon_environment(self._layout) if environment is None else environment
         self._control().start(name, argv, given)
 
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Change settings in the configuration files: for `yarn rmadmin -refreshQueues`, or a daemon's next start."""
-        known = self._record()
-        spec = replace(known.spec, settings={**known.spec.settings, **settings})
-        record.write(self._layout, replace(known, spec=spec))
-        self._configuration().write()
+    def configure(self, settings: Mapping[str, str | None]) -> None:
+        """Change settings in the configuration files: for `yarn rmadmin -refreshQueues`, or a daemon's next start.
+
+        None takes back what was set for a key.
+        """
+        spec = self._record().spec
+        merged = {key: value for key, value in {**spec.settings, **settings}.items() if value is not None}
+        self._change(replace(spec, settings=merged))
+
+    def change_server(self, name: str, *, gpus: int | None = None, rack: str | None = None) -> None:
+        """Give a server other GPUs at its next start, or another rack, which the ResourceManager reads at its own next start."""
+        spec = self._record().spec
+        known = next((server for server in spec.server_list() if server.name == name), None)
+        if known is None:
+            raise ClusterError(f"there is no server {name}")
+        now = (known.gpus if gpus is None else gpus, known.rack if rack is None else rack)
+        self._change(replace(spec, changed={**spec.changed, name: now}))
 
     def await_servers(self, count: int | None = None, *, wait_s: float = 60.0) -> None:
         """Wait until the ResourceManager counts `count` servers as RUNNING: all of them if None."""
@@ -287,6 +298,10 @@ class EmbeddedCluster:
             plain_path("binding_dir", spec.binding_dir.absolute())
             plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
         return spec
+
+    def _change(self, spec: ClusterSpec) -> None:
+        record.write(self._layout, replace(self._record(), spec=spec))
+        self._configuration().write()
 
     def _record(self) -> Record:
         return record.read(self._layout)

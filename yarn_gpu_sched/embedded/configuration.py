@@ -59,9 +59,11 @@ class Configuration:
     def _write_server(self, server: Server) -> None:
         conf = self.layout.server(server.name) / "conf"
         self._write_files(conf, self._server_values(server))
+        resources = conf / "node-resources.xml"
         if server.gpus:
-            values = {**read("node-resources"), _GPU: str(server.gpus)}
-            (conf / "node-resources.xml").write_text(render(values))
+            resources.write_text(render({**read("node-resources"), _GPU: str(server.gpus)}))
+        else:
+            resources.unlink(missing_ok=True)
 
     def _write_files(self, folder: Path, yarn_site: Values) -> None:
         folder.mkdir(parents=True, exist_ok=True)

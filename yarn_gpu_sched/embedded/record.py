@@ -58,6 +58,7 @@ def _plain(spec: ClusterSpec) -> dict[str, Any]:
         "binding_dir": None if spec.binding_dir is None else str(spec.binding_dir.absolute()),
         "extra_classpath": [str(path.absolute()) for path in spec.extra_classpath],
         "settings": dict(spec.settings),
+        "changed": {name: list(each) for name, each in spec.changed.items()},
         "jvm_flags": {role: list(flags) for role, flags in spec.jvm_flags.items()},
     }
 
@@ -70,6 +71,7 @@ def _spec(plain: dict[str, Any]) -> ClusterSpec:
             "servers": tuple((count, gpus) for count, gpus in plain["servers"]),
             "binding_dir": None if binding_dir is None else Path(binding_dir),
             "extra_classpath": tuple(Path(path) for path in plain["extra_classpath"]),
+            "changed": {name: (gpus, rack) for name, (gpus, rack) in plain["changed"].items()},
             "jvm_flags": {role: tuple(flags) for role, flags in plain["jvm_flags"].items()},
         }
     )

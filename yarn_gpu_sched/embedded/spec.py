@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -50,6 +50,7 @@ class ClusterSpec:
                      GANG_SCHEDULER and this is empty, the shim's jar is looked for (`shim_jar`)
     settings         Hadoop's configuration keys over those of `hadoop_conf/`; the key's prefix says in which file
     hdfs             False: no NameNode and DataNode, a folder of this machine is the file system; up in half the time
+    changed          servers that differ from what the fields above make of them, by name: (GPUs, rack)
     jvm_flags        for "rm", "nm", "nn", "dn" or "client": flags after the default ones, so that they win
     """
 
@@ -65,6 +66,7 @@ class ClusterSpec:
     extra_classpath: tuple[Path, ...] = ()
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     hdfs: bool = True
+    changed: Mapping[str, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
     jvm_flags: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -83,6 +85,11 @@ class ClusterSpec:
             f"{MEMORY_MB_MIN} or more, in MiB",
         )
         _check(1 <= self.vcores < 2**31, "vcores", self.vcores, "1 or more")
+        names = {server.name for server in self.server_list()}
+        for name, (gpus, rack) in self.changed.items():
+            _check(name in names, "changed server", name, f"one of {', '.join(sorted(names))}")
+            _check(0 <= gpus <= GPUS_MAX, f"GPUs of {name}", gpus, f"0 to {GPUS_MAX}")
+            _check(re.fullmatch(r"(/[\w.-]+)+", rack) is not None, f"rack of {name}", rack, "a path such as /rack-a")
         unknown = sorted(self.jvm_flags.keys() - set(ROLES))
         _check(not unknown, "jvm_flags", ", ".join(unknown), f"keys out of {', '.join(ROLES)}")
 
@@ -92,10 +99,15 @@ class ClusterSpec:
         run = -(-len(gpus) // self.racks)
         placed = [(n // run, f"gpu-{_letter(n // run)}{n % run + 1}", g) for n, g in enumerate(gpus)]
         placed += [(n % self.racks, f"cpu-{n + 1}", 0) for n in range(self.cpu_servers)]
-        return tuple(
+        servers = (
             Server(name, f"127.0.1.{number}", f"/rack-{_letter(rack)}", gpus)
             for number, (rack, name, gpus) in enumerate(placed, start=1)
         )
+        return tuple(self._as_changed(server) for server in servers)
+
+    def _as_changed(self, server: Server) -> Server:
+        gpus, rack = self.changed.get(server.name, (server.gpus, server.rack))
+        return replace(server, gpus=gpus, rack=rack)
 
 
 def parse_servers(text: str) -> tuple[tuple[int, int], ...]:
