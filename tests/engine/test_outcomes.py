@@ -69,12 +69,13 @@ def test_a_refused_decision_gives_everything_back_and_backs_off() -> None:
     assert world.engine.next_wake_s() == pytest.approx(0.1)
 
 
-def test_a_back_off_doubles_to_its_maximum_while_the_cause_stays() -> None:
+@pytest.mark.parametrize("codes", [(OutcomeCode.NO_FIT,), (OutcomeCode.NO_FIT, OutcomeCode.QUEUE_LIMIT)])
+def test_a_back_off_doubles_to_its_maximum_whatever_the_causes_are(codes: tuple[OutcomeCode, ...]) -> None:
     world = asked()
     pauses = []
-    for _ in range(12):
+    for number in range(12):
         (placed,) = world.decide()
-        world.refuse(placed)
+        world.refuse(placed, codes[number % len(codes)])
         wake_s = world.engine.next_wake_s()
         assert wake_s is not None
         pauses.append(round(wake_s - world.now_s, 3))
@@ -82,18 +83,32 @@ def test_a_back_off_doubles_to_its_maximum_while_the_cause_stays() -> None:
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0]
 
 
-def test_another_cause_or_another_ask_begins_anew() -> None:
+def refused_for_long() -> World:
     world = asked()
     for code in (OutcomeCode.NO_FIT, OutcomeCode.NO_FIT, OutcomeCode.QUEUE_LIMIT):
         (placed,) = world.decide()
         world.refuse(placed, code)
-        wake_s = world.engine.next_wake_s()
-        assert wake_s is not None
-        pause_s, world.now_s = wake_s - world.now_s, wake_s
-    assert pause_s == pytest.approx(0.1)
+        world.now_s = world.engine.next_wake_s() or 0.0
     (placed,) = world.decide()
-    world.refuse(placed, OutcomeCode.QUEUE_LIMIT)
+    world.refuse(placed)
+    assert world.decide() == []
+    return world
+
+
+def test_a_pause_ends_when_the_job_asks_otherwise() -> None:
+    world = refused_for_long()
+    world.ask("j", ask(4, worker(1)))
+    assert world.decide() == [], "it was only said again"
     world.ask("j", ask(4, worker(1, memory_mb=2048)))
+    assert len(world.decide()) == 1
+    world = refused_for_long()
+    world.ask("j", ask(4, worker(1)), blacklist=("s9",))
+    assert len(world.decide()) == 1
+
+
+def test_a_pause_ends_when_the_job_is_moved() -> None:
+    world = refused_for_long()
+    world.submit("j", "gang:4", vc="root.b", submit_time_s=1.0)
     assert len(world.decide()) == 1
 
 

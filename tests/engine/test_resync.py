@@ -72,6 +72,7 @@ def test_asks_that_come_before_the_servers_are_read_the_same_way(late: bool) -> 
     world.refuse(too_early, OutcomeCode.NOT_READY)
     for one in held:
         world.apply(ContainerSeen(now_s=world.now_s, container=one))
+    world.now_s += 0.1  # the pause after the refusal
     assert len(world.run()) == 2
     assert len(world.live("j")) == 4
 

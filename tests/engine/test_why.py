@@ -177,10 +177,11 @@ def test_a_refusal_of_the_resource_manager_holds_for_what_it_refused() -> None:
     assert world.why("j") == (
         "refused_by_rm: the resource manager refused the last decision as queue_limit (not so); tried again in 0.1 s"
     )
-    world.now_s = 100.5
+    world.now_s = 100.05
     world.submit("later")
-    assert world.why("j").endswith("tried again in 0.0 s")
-    world.ask("j", ask(1, worker(3)))
+    assert world.why("j").endswith("tried again in 0.1 s")
+    world.now_s = 100.5
+    world.submit("last")
     assert code(world) == "decided"
 
 

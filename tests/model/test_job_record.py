@@ -71,7 +71,7 @@ def test_a_new_record_knows_the_job_and_nothing_else() -> None:
 def test_a_pause_ends_when_it_says_and_no_pause_ended_long_ago() -> None:
     made = record()
     assert made.backoff_until_s == float("-inf")
-    made.backoff = Backoff(OutcomeCode.NO_FIT, None, 0.1, 7.5, 3)
+    made.backoff = Backoff(OutcomeCode.NO_FIT, 0.1, 7.5, 3)
     assert (made.backoff_until_s, made.backoff.detail) == (7.5, "")
 
 

@@ -30,7 +30,7 @@ def place_with_gang(core: Core, want: JobWant, placement: Placement, place: Plac
     )
     hold = _hold(core, want, [portion for portion in placement.portions if portion.kind != own])
     alone = JobWant(record, single(ask, record), want.members, gang=False)
-    alone.line, alone.shape = want.line, want.demand
+    alone.line = want.line
     portions = [Portion(use, 0, count) for use, kind, count in placement.portions if kind == own]
     decided = place(core, alone, Placement(placement.level, portions if hold is not None else []))
     if not decided:

@@ -81,14 +81,7 @@ class Core:
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal:
             return None
-        want = want_of(record)
-        backoff = record.backoff
-        if backoff is None or want is None or backoff.until_s <= self.now_s:
-            return want
-        if want.demand == backoff.shape:
-            return None
-        record.backoff = None
-        return want
+        return want_of(record) if record.backoff_until_s <= self.now_s else None
 
     def settle_job(self, record: JobRecord) -> None:
         """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""

@@ -209,7 +209,6 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
         gang=want.gang,
         application_master=demand.application_master,
         members=want.asked,
-        shape=want.shape,
         total=want.total,
     )
 

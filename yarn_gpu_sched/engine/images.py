@@ -5,7 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Assignment, Level
-from yarn_gpu_sched.model.decision import AskKey, Decision, Shape
+from yarn_gpu_sched.model.decision import AskKey, Decision
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
@@ -19,7 +19,6 @@ class BackoffImage(msgspec.Struct, frozen=True):
     """A pause, see `yarn_gpu_sched.model.job_record.Backoff`."""
 
     code: OutcomeCode
-    shape: Shape | None
     delay_s: float
     until_s: float
     first_decision_id: int
@@ -80,7 +79,6 @@ class DecisionImage(msgspec.Struct, frozen=True):
     lost: list[str]
     gang: bool
     application_master: bool
-    shape: Shape | None
     members: tuple[tuple[AskKey, int], ...]
     total: Resource
     parts: list[tuple[str, int, int, int, int]]
@@ -104,9 +102,7 @@ def job_image(record: JobRecord) -> JobImage:
         level=record.level,
         backoff=None
         if backoff is None
-        else BackoffImage(
-            backoff.code, backoff.shape, backoff.delay_s, backoff.until_s, backoff.first_decision_id, backoff.detail
-        ),
+        else BackoffImage(backoff.code, backoff.delay_s, backoff.until_s, backoff.first_decision_id, backoff.detail),
         refusal=record.refusal,
         end=record.end,
         diagnostics=record.diagnostics,
@@ -147,9 +143,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.level = image.level
     if image.backoff is not None:
         backoff = image.backoff
-        record.backoff = Backoff(
-            backoff.code, backoff.shape, backoff.delay_s, backoff.until_s, backoff.first_decision_id
-        )
+        record.backoff = Backoff(backoff.code, backoff.delay_s, backoff.until_s, backoff.first_decision_id)
         record.backoff.detail = backoff.detail
     record.refusal = image.refusal
     record.end = image.end
@@ -179,7 +173,6 @@ def decision_image(decision: Decision) -> DecisionImage:
         lost=sorted(decision.lost),
         gang=decision.gang,
         application_master=decision.application_master,
-        shape=decision.shape,
         members=decision.members,
         total=decision.total,
         parts=[
@@ -198,7 +191,6 @@ def restore_decision(core: Core, image: DecisionImage) -> None:
     decision.lost = set(image.lost)
     decision.gang = image.gang
     decision.application_master = image.application_master
-    decision.shape = image.shape
     decision.members = image.members
     decision.total = image.total
     decision.hold_until_s = image.hold_until_s

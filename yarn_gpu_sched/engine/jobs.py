@@ -82,6 +82,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     if job.vc != before.vc:
         core.uncount(record)
         core.state.move_job(record, job.vc)
+        record.backoff = None  # the limit that it ran into may have been its virtual cluster's
     record.job = job
     if job.recovered and record.refusal:
         record.refusal = ""
@@ -166,9 +167,11 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
         return
     if event.attempt > record.job.attempt:  # the attempt began after the job was looked at, and before its asks were
         _change(core, record, msgspec.structs.replace(record.job, attempt=event.attempt))
+    before, blacklist_before = record.asks, record.blacklist
     record.blacklist = event.blacklist
-    before = record.asks
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
+    if record.asks != before or record.blacklist != blacklist_before:
+        record.backoff = None
     if record.resync is not None:
         record.resync.hear(record.asks, before)
     asks_changed(core, record, before)

@@ -98,12 +98,10 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
 
 
 def _back_off(core: Core, decision: Decision, record: JobRecord, code: OutcomeCode) -> None:
+    """Pause, twice as long as before, until something is committed or the job asks otherwise; whatever the causes are."""
     before = record.backoff
-    same = before is not None and before.code is code and before.shape == decision.shape
-    if before is not None and same and decision.decision_id < before.first_decision_id:
+    if before is not None and decision.decision_id < before.first_decision_id:
         return
-    delay_s = core.settings.backoff_min_s
-    if before is not None and same:
-        delay_s = min(core.settings.backoff_max_s, 2 * before.delay_s)
-    record.backoff = Backoff(code, decision.shape, delay_s, core.now_s + delay_s, core.next_decision_id)
+    delay_s = core.settings.backoff_min_s if before is None else min(core.settings.backoff_max_s, 2 * before.delay_s)
+    record.backoff = Backoff(code, delay_s, core.now_s + delay_s, core.next_decision_id)
     core.rest(record)

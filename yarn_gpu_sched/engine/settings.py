@@ -19,7 +19,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Pause after a decision that the resource manager refused, seconds; above 0, at most `backoff_max_s`."""
 
     backoff_max_s: float = 30.0
-    """Longest pause, reached by doubling while the same gang is refused for the same cause, seconds; at most 3600."""
+    """Longest pause, reached by doubling while a job is refused and asks nothing else, seconds; at most 3600."""
 
     ended_jobs_max: int = 10_000
     """Ended jobs that are kept to be looked at; 0 to 1,000,000."""

@@ -146,7 +146,7 @@ class _Answer:
             sentence = "the resource manager has not let the application ask yet (its own limits)"
             return self._say(ReasonCode.NOT_ASKED, sentence)
         backoff = record.backoff
-        if backoff is not None and backoff.shape == self._demand:
+        if backoff is not None and backoff.until_s > core.now_s:
             detail = f" ({backoff.detail})" if backoff.detail else ""
             pause_s = max(0.0, backoff.until_s - core.now_s)
             sentence = f"the resource manager refused the last decision as {backoff.code.value}{detail}"

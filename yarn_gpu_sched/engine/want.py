@@ -56,8 +56,8 @@ class Demand(NamedTuple):
 class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
-    All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``shape``
-    is what a refusal of it is remembered by; ``line`` belongs to the queue.
+    All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
+    belongs to the queue.
     """
 
     __slots__ = (
@@ -72,14 +72,13 @@ class JobWant:
         "members",
         "partition",
         "record",
-        "shape",
         "total",
     )
 
     def __init__(self, record: JobRecord, demand: Demand, members: list[tuple[Ask, int]], *, gang: bool) -> None:
         self.record = record
         self.job_id = record.job.job_id
-        self.demand = self.shape = demand
+        self.demand = demand
         self.partition, self.kinds, self.application_master = demand[:3]
         self.containers = demand.containers
         self.total = demand.total

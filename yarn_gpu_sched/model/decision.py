@@ -10,16 +10,6 @@ from yarn_gpu_sched.model.server_use import Part
 AskKey = tuple[RequestKey, Resource, bool]
 """What tells one ask of a job from another: two sizes may share a request key, and a master may share it with workers."""
 
-Shape = tuple[
-    str,
-    tuple[tuple[int, int, int, int], ...],
-    bool,
-    tuple[tuple[tuple[tuple[str, int], ...], bool, tuple[str, ...]], ...],
-    int,
-]
-"""What was demanded: partition, (count, GPUs, memory in MB, vcores) of each kind, whether it is a master, where each kind may go,
-and the loosest level."""
-
 
 class Decision(msgspec.Struct, eq=False):
     """What was decided, and what it holds until its outcome is known.
@@ -40,7 +30,6 @@ class Decision(msgspec.Struct, eq=False):
     gang: bool = False
     application_master: bool = False
     members: tuple[tuple[AskKey, int], ...] = ()
-    shape: Shape | None = None
     total: Resource = NOTHING
     hold_until_s: float | None = None
     requeue: bool = False

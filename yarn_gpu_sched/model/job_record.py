@@ -3,7 +3,7 @@
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
-from yarn_gpu_sched.model.decision import AskKey, Shape
+from yarn_gpu_sched.model.decision import AskKey
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
@@ -17,19 +17,15 @@ def ask_key(ask: Ask) -> AskKey:
 
 
 class Backoff:
-    """A pause after a refusal of the resource manager: nothing is decided for the job before ``until_s``.
+    """A pause after a refusal of the resource manager: nothing is decided for the job before ``until_s``, unless it asks otherwise.
 
-    Refusals of decisions below ``first_decision_id`` were under way when the pause began and do not lengthen it. ``shape`` says
-    what was refused.
+    Refusals of decisions below ``first_decision_id`` were under way when the pause began and do not lengthen it.
     """
 
-    __slots__ = ("code", "delay_s", "detail", "first_decision_id", "shape", "until_s")
+    __slots__ = ("code", "delay_s", "detail", "first_decision_id", "until_s")
 
-    def __init__(
-        self, code: OutcomeCode, shape: Shape | None, delay_s: float, until_s: float, first_decision_id: int
-    ) -> None:
+    def __init__(self, code: OutcomeCode, delay_s: float, until_s: float, first_decision_id: int) -> None:
         self.code = code
-        self.shape = shape
         self.delay_s = delay_s
         self.until_s = until_s
         self.first_decision_id = first_decision_id
