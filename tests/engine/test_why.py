@@ -177,7 +177,7 @@ def test_a_refusal_of_the_resource_manager_holds_for_what_it_refused() -> None:
     assert world.why("j") == (
         "refused_by_rm: the resource manager refused the last decision as queue_limit (not so); tried again in 0.1 s"
     )
-    world.now_s = 100.05
+    world.now_s = 100.02
     world.submit("later")
     assert world.why("j").endswith("tried again in 0.1 s")
     world.now_s = 100.5
