@@ -40,6 +40,13 @@ class MarksTest {
     assertTrue(marks.urgent());
   }
 
+  @Test @Timeout(20) void aSleeperLooksByItselfAfterAHurry() {
+    marks.hurry();
+    marks.calm();
+    marks.sleep(TimeUnit.MINUTES.toNanos(10));
+    assertFalse(marks.urgent());
+  }
+
   @Test void nothingIsLostBetweenManyMarkersAndADrainer() throws Exception {
     ConcurrentMap<String, Boolean> seen = new ConcurrentHashMap<>();
     ExecutorService markers = Executors.newFixedThreadPool(2);
