@@ -17,7 +17,7 @@ from rich.pretty import pprint
 
 from benchmarks.figures import Measured, machine, show, write
 
-BENCHMARKS = ("decisions", "service_snapshot", "real_latency", "real_streams", "real_snapshot")
+BENCHMARKS = ("decisions", "service_snapshot", "real_latency", "real_streams", "real_snapshot", "real_allocate")
 
 
 def main(argv: list[str]) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from yarn_gpu_sched.embedded import (
@@ -22,6 +23,9 @@ from yarn_gpu_sched.embedded import (
 # A site gives its ResourceManager the optimising compiler and room; the embedded cluster is as small as can be.
 RM_FLAGS = ("-Xmx3g", "-Xms3g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseParallelGC")
 _SERVERS_PER_BYTE, _SERVERS_PER_RACK = 250, 64
+
+TIMED_STOCK = "io.github.yarn_gpu_sched.timed.TimedStock"
+TIMED_SHIM = "io.github.yarn_gpu_sched.timed.TimedShim"
 
 RM_SETTINGS = {
     # Tens of thousands of applications are prepared before the clock starts, and are not kept after their end.
@@ -78,10 +82,21 @@ class Arena:
 
 
 @contextmanager
-def arena(folder: Path, scheduler: str, servers: int = 4096, **settings: str) -> Iterator[Arena]:
-    """Bring up a ResourceManager with the scheduler, and the service if it is the gang scheduler; end both afterwards.
+def arena(
+    folder: Path,
+    scheduler: str,
+    servers: int = 4096,
+    *,
+    classes: tuple[Path, ...] = (),
+    flags: tuple[str, ...] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Arena]:
+    """Bring up a ResourceManager with the scheduler, and the service unless it is stock placement; end both afterwards.
 
-    `servers`: how many simulated ones will come at most; they are spread over racks of 64.
+    servers   how many simulated ones will come at most; they are spread over racks of 64
+    classes   where schedulers of one's own lie
+    flags     of the ResourceManager's JVM, over RM_FLAGS
+    settings  of the cluster, over RM_SETTINGS
     """
     files = folder / "files"
     files.mkdir(parents=True)
@@ -89,15 +104,15 @@ def arena(folder: Path, scheduler: str, servers: int = 4096, **settings: str) ->
     (files / "hadoop-metrics2.properties").write_text("*.period=1\n")
     (files / "log4j.properties").write_text(_LOG4J)
     (files / "topology").write_text(topology(servers))
-    gang = scheduler == GANG_SCHEDULER
+    gang = scheduler not in (STOCK_SCHEDULER, TIMED_STOCK)
     service = f"127.0.0.1:{free_port()}" if gang else ""
     spec = ClusterSpec(
         servers=(),
         scheduler_class=scheduler,
         service_address=service or None,
-        extra_classpath=(files, shim_jar()) if gang else (files,),
+        extra_classpath=(files, *classes, shim_jar()) if gang else (files, *classes),
         hdfs=False,
-        jvm_flags={"rm": (*RM_FLAGS, f"-Dlog4j.configuration=file:{files / 'log4j.properties'}")},
+        jvm_flags={"rm": (*RM_FLAGS, *flags, f"-Dlog4j.configuration=file:{files / 'log4j.properties'}")},
         settings={"net.topology.table.file.name": str(files / "topology"), **RM_SETTINGS, **settings},
     )
     with EmbeddedCluster(folder / "cluster", spec) as cluster:
@@ -116,4 +131,4 @@ def topology(servers: int) -> str:
     return "".join(lines)
 
 
-__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "Arena", "arena", "topology"]
+__all__ = ["GANG_SCHEDULER", "STOCK_SCHEDULER", "TIMED_SHIM", "TIMED_STOCK", "Arena", "arena", "topology"]

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -72,16 +73,18 @@ def build() -> Path:
             return classes
         shutil.rmtree(classes, ignore_errors=True)
         classes.mkdir()
-        _compile(sources, classes)
+        compile_java(sources, classes)
         (classes / "log4j.properties").write_text(_LOG4J)
         stamp.write_text(digest)
     return classes
 
 
-def _compile(sources: list[Path], classes: Path) -> None:
+def compile_java(sources: Iterable[Path], classes: Path, *more: Path) -> None:
+    """Compile for a folder, with Hadoop's jars and more on the class path; raises RuntimeError with what javac says."""
     javac = str(Path(java_command()).resolve().with_name("javac"))
     lint = "-Xlint:all,-classfile,-path,-processing"  # the three that speak of Hadoop's jars, not of ours
-    argv = [javac, "--release", "17", lint, "-Werror", "-proc:none", "-cp", _hadoop(), "-d", str(classes)]
+    path = ":".join([_hadoop(), *map(str, more)])
+    argv = [javac, "--release", "17", lint, "-Werror", "-proc:none", "-cp", path, "-d", str(classes)]
     done = subprocess.run(
         [*argv, *map(str, sources)], check=False, timeout=_JAVAC_S_MAX, capture_output=True, text=True
     )
@@ -150,6 +153,13 @@ class Held:
                 return found
         self._errors.seek(0)
         raise LookupError(f"the generator ended without {event!r}: {self._errors.read()[-4000:]}")
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        given = self._running().stdin
+        assert given is not None
+        given.write(f"{line}\n")
+        given.flush()
 
     def _running(self) -> subprocess.Popen[str]:
         assert self._process is not None, "used outside its with block"

@@ -61,7 +61,7 @@ def measure() -> Measured:
     for contender in CONTENDERS:
         with (
             scratch() as folder,
-            arena(folder, contender.scheduler, SERVERS["servers"], **contender.settings) as running,
+            arena(folder, contender.scheduler, SERVERS["servers"], settings=contender.settings) as running,
         ):
             figures += _stream(running, "singles", SINGLES, f"gangs of 1, {contender.name}", contender.singles_least)
             gangs = f"gangs of {GANGS['gang']}, {contender.name}"

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from benchmarks import generator
-from benchmarks.arena import STOCK_SCHEDULER, Arena, arena
+from benchmarks.arena import TIMED_STOCK, Arena, arena
+from benchmarks.real_allocate import BEAN, split, timed_classes
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    with arena(tmp_path_factory.mktemp("load") / "arena", STOCK_SCHEDULER) as started:
+    folder = tmp_path_factory.mktemp("load")
+    with arena(folder / "arena", TIMED_STOCK, classes=(timed_classes(folder),)) as started:
         yield started
 
 
@@ -95,10 +97,32 @@ def test_a_stream_that_runs_out_of_applications_is_no_measurement(stock: Arena) 
     assert done.event("gang_stream")["ran_out"] is True
 
 
+def test_masters_beat_in_their_turn_only_and_each_beat_is_timed(stock: Arena) -> None:
+    options = {"servers": 20, "server_gpus": 8, "beat_ms": 100, "applications": 4, "gangs": 3, "gang": 2, "gap_ms": 1}
+    with generator.Held(stock.conf, "turns", **options) as held:
+        held.wait("ready")
+        before, beats, deadline_s = stock.bean(BEAN)["Calls"], 0, time.monotonic() + 120
+        while beats < 32:
+            assert time.monotonic() < deadline_s
+            held.tell("100 0")
+            turn = held.wait("turn")
+            assert (turn["gangs"], turn["gangs_left"]) == (0, 3)
+            beats += turn["beats"]
+        looks, asks = split(stock.bean(BEAN)["TookNs"][before:])
+        assert len(asks) == sum(number // 4 % 4 == 0 for number in range(beats)), "every fourth beat of each master"
+        assert len(looks) + len(asks) == beats == stock.bean(BEAN)["Calls"] - before, "nobody beats between turns"
+        assert 0 < looks[0] <= looks[-1] < 10_000_000
+        while turn["gangs_left"]:
+            assert time.monotonic() < deadline_s
+            held.tell("200 1")
+            turn = held.wait("turn")
+    assert metrics(stock)["containersReserved"] == 0
+
+
 @pytest.mark.parametrize(
     ("scenario", "options", "complaint"),
     [
-        ("dance", {}, "one of gangs, hold, singles, watch"),
+        ("dance", {}, "one of gangs, hold, singles, turns, watch"),
         ("watch", {"gangs": "many"}, "--gangs many: a whole number from 1"),
         ("watch", {"gang": 0}, "--gang 0: a whole number from 1"),
         ("watch", {"colour": "red"}, "--colour is not known here"),

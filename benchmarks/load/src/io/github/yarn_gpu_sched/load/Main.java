@@ -14,7 +14,8 @@ public final class Main {
   private static final int USAGE = 2;
   private static final int FAILED = 3;
   private static final Map<String, Function<Options, Scenario>> SCENARIOS = new TreeMap<>(Map.of(
-      "gangs", GangStream::new, "singles", SingleStream::new, "watch", Watch::new, "hold", Hold::new));
+      "gangs", GangStream::new, "singles", SingleStream::new, "watch", Watch::new, "hold", Hold::new,
+      "turns", Turns::new));
 
   private Main() {}
 
