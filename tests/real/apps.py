@@ -124,6 +124,15 @@ class App:
         self.attempt = int(answer["attempt"].rsplit("_", 1)[1])
         return self
 
+    def register_stock(self) -> StockMaster:
+        """Let Hadoop's own client library be the master."""
+        self._ask("register", stock=True)
+        return StockMaster(self)
+
+    def stock(self, does: str, **request: Any) -> Answer:  # noqa: ANN401 - whatever the master's side takes
+        """Let Hadoop's own client library do something."""
+        return self._ask("stock", does=does, **request)
+
     def allocate(
         self,
         *asks: Mapping[str, object],
@@ -161,6 +170,37 @@ class App:
 
     def _ask(self, op: str, timeout_s: int = 60, **request: object) -> Answer:
         return self._apps.ask(op, app=self.app_id, timeout_s=timeout_s, wait_s=timeout_s + 30, **request)
+
+
+class StockMaster:
+    """A master that is Hadoop's own client library: it keeps totals, adds racks to hosts, and asks again by itself."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def request(self, count: int, each: int, **more: object) -> None:
+        """Add requests, told with the next heartbeat; ``hosts``, ``racks``, ``strict``, ``priority``, ``key``."""
+        self.app.stock("request", **gpus(count, each, **more))
+
+    def withdraw(self) -> None:
+        """Take back all requests that are not met."""
+        self.app.stock("withdraw")
+
+    def release(self, *containers: str) -> None:
+        """Give containers back with the next heartbeat."""
+        self.app.stock("release", containers=containers)
+
+    def hold(self, containers: int, *, careless: bool = False) -> list[Answer]:
+        """Heartbeat until so many came since the start; return the new ones. A careless master takes no request off for them."""
+        return list(self.app.stock("hold", containers=containers, careless=careless)["allocated"])
+
+    def beat(self) -> None:
+        """Send one heartbeat."""
+        self.hold(0)
+
+    def finish(self) -> None:
+        """End the application as succeeded."""
+        self.app.stock("finish")
 
 
 def submitted_to_be_refused(apps: Apps, *tags: str) -> str:

@@ -59,6 +59,7 @@ final class App {
   private ApplicationMasterProtocol rm;
   private NMClient nm;
   private Path fifo;
+  StockClient stock;
   private int responseId;
   private int completed;
 
@@ -90,6 +91,10 @@ final class App {
       ApplicationAttemptId attempt = report.getCurrentApplicationAttemptId();
       if (attempt != null && attempt.getAttemptId() >= least) {
         Token<? extends TokenIdentifier> token = unmanaged ? unmanagedToken(attempt) : managedToken(attempt);
+        if (token != null && request.path("stock").asBoolean()) {
+          stock = new StockClient(apps.conf, attempt, token);
+          return Apps.JSON.createObjectNode().put("attempt", attempt.toString());
+        }
         if (token != null) {
           return register(attempt, token);
         }
@@ -251,7 +256,7 @@ final class App {
     return requests;
   }
 
-  private static Resource resource(JsonNode node) {
+  static Resource resource(JsonNode node) {
     Resource resource =
         Resource.newInstance(node.path("memory_mb").asLong(256), node.path("vcores").asInt(1));
     if (node.path("gpus").asInt() > 0) {
@@ -260,7 +265,7 @@ final class App {
     return resource;
   }
 
-  private static List<String> texts(JsonNode array) {
+  static List<String> texts(JsonNode array) {
     List<String> texts = new ArrayList<>();
     array.forEach(text -> texts.add(text.asText()));
     return texts;
@@ -272,7 +277,7 @@ final class App {
     return ContainerLaunchContext.newInstance(new HashMap<>(), new HashMap<>(), commands, null, null, new HashMap<>());
   }
 
-  private static ObjectNode described(Container container) {
+  static ObjectNode described(Container container) {
     ObjectNode node = Apps.JSON.createObjectNode().put("container", container.getId().toString())
         .put("server", container.getNodeId().toString()).put("key", container.getAllocationRequestId())
         .put("memory_mb", container.getResource().getMemorySize());

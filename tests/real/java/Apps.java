@@ -75,6 +75,8 @@ public final class Apps {
         return app(request).register(request);
       case "allocate":
         return app(request).allocate(request);
+      case "stock":
+        return app(request).stock.act(request);
       case "await":
         return app(request).await(request);
       case "launch":
