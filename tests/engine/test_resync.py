@@ -8,6 +8,7 @@ from yarn_gpu_sched.engine.commands import PlaceGang
 from yarn_gpu_sched.engine.events import ContainerSeen, ResourceManagerRegistered, SnapshotEnded
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S
 
 SERVERS = (server("s1"), server("s2"), server("s3"))
 
@@ -59,7 +60,7 @@ def test_of_asks_that_are_repeated_only_what_did_not_come_back_is_placed_near_th
     assert {one.assignments[0].server_id for one in new} <= {"s1", "s2"}
     world.ask("j", ask(2, worker(2)))  # what the resource manager has left of the four
     assert world.run() == []
-    assert world.why("j") == ""
+    assert world.why("j").startswith("not_asked: 2 containers were asked again")
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -93,6 +94,24 @@ def test_what_is_asked_after_the_repetition_is_meant() -> None:
     world.ask("j", ask(1, worker(2)))
     assert len(world.run()) == 1
     assert len(world.live("j")) == 5
+
+
+def test_what_is_asked_long_after_the_restart_is_meant_at_once() -> None:
+    world = anew(0, 1, 2, 3)
+    world.now_s += REPEATED_WITHIN_S + 1
+    world.ask("j", ask(4, worker(2)))
+    assert len(world.run()) == 2, "all that is free"
+
+
+def test_why_says_that_an_ask_was_only_repeated() -> None:
+    world = anew(0, 1, 2, 3)
+    assert world.why("j") == ""
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    assert world.why("j") == (
+        "not_asked: 4 containers were asked again when the resource manager had restarted, as many as the job had asked before;"
+        " those that came back meet them, and what is asked anew from now on is placed"
+    )
 
 
 def test_a_member_that_ends_well_is_not_replaced_by_what_was_repeated() -> None:

@@ -32,6 +32,7 @@ class ResyncImage(msgspec.Struct, frozen=True):
     """What a job had before its resource manager began anew, see `yarn_gpu_sched.model.resync.Resync`."""
 
     before: Counted
+    until_s: float
     back: Counted
     surplus: Counted
     told: Counted | None
@@ -122,12 +123,14 @@ def job_image(record: JobRecord) -> JobImage:
 def _resync_image(resync: Resync) -> ResyncImage:
     before, back, surplus = (list(each.items()) for each in (resync.before, resync.back, resync.surplus))
     told = None if resync.told is None else list(resync.told.items())
-    return ResyncImage(before, back, surplus, told, resync.heard, resync.returning)
+    return ResyncImage(before, resync.until_s, back, surplus, told, resync.heard, resync.returning)
 
 
 def _restore_resync(image: ResyncImage) -> Resync:
     told = None if image.told is None else dict(image.told)
-    return Resync(dict(image.before), dict(image.back), dict(image.surplus), told, image.heard, image.returning)
+    return Resync(
+        dict(image.before), image.until_s, dict(image.back), dict(image.surplus), told, image.heard, image.returning
+    )
 
 
 def restore_job(image: JobImage) -> JobRecord:

@@ -173,7 +173,7 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     if record.asks != before or record.blacklist != blacklist_before:
         record.backoff = None
     if record.resync is not None:
-        record.resync.hear(record.asks, before)
+        record.resync.hear(record.asks, before, core.now_s)
     asks_changed(core, record, before)
     if record.gang is not None:
         _check_gang(core, record)

@@ -45,7 +45,7 @@ def _remember(core: Core, *, same_manager: bool) -> None:
         if record.known and record.end is None:
             session.previous[job_id] = record
             if not same_manager:
-                record.expect_resync()
+                record.expect_resync(core.now_s)
             elif record.resync is not None:
                 record.resync.lose_sight(record.asks)
 

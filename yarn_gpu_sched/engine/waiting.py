@@ -12,7 +12,7 @@ from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.decision import Decision
-from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
 from yarn_gpu_sched.model.tag import shown
 
@@ -71,6 +71,8 @@ def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:
         return _decided(sent)
     tag = record.gang
     if tag is None or record.gang_placed:
+        if record.resync is not None and any(record.resync.surplus.get(ask_key(ask)) for ask in record.asks):
+            return _repeated(record)
         if record.containers:
             return None
         return _not_asked(core, record)
@@ -85,6 +87,16 @@ def _without_want(core: Core, record: JobRecord) -> WaitingReason | None:
         sentence += f", {with_gpus} of them with GPUs"
     reason = WaitingReason(ReasonCode.GANG_INCOMPLETE, sentence, containers_asked=tag.containers)
     return _held_ahead(core, record, reason)
+
+
+def _repeated(record: JobRecord) -> WaitingReason:
+    """Say why an ask is not met that counts what its job has already."""
+    containers = sum(ask.count for ask in record.asks if not ask.application_master)
+    sentence = (
+        f"{_containers(containers)} were asked again when the resource manager had restarted, as many as the job had asked before;"
+        " those that came back meet them, and what is asked anew from now on is placed"
+    )
+    return WaitingReason(ReasonCode.NOT_ASKED, sentence, containers_asked=containers)
 
 
 def _held_ahead(core: Core, record: JobRecord, reason: WaitingReason) -> WaitingReason:

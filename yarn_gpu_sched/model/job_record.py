@@ -8,7 +8,7 @@ from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.resync import Counts, Resync
+from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync
 
 
 def ask_key(ask: Ask) -> AskKey:
@@ -169,7 +169,7 @@ class JobRecord:
             return ask.count
         return max(0, ask.count - surplus - self.in_flight.get(ask_key(ask), 0))
 
-    def expect_resync(self) -> None:
+    def expect_resync(self, now_s: float) -> None:
         """Note what is held, and what is pending besides: its resource manager begins anew, and its master will ask again."""
         before: Counts = {}
         for one in self.containers.values():
@@ -180,4 +180,4 @@ class JobRecord:
             key = ask_key(ask)
             if key in before:
                 before[key] += self.pending(ask) + self.in_flight.get(key, 0)
-        self.resync = Resync(before) if before else None
+        self.resync = Resync(before, now_s + REPEATED_WITHIN_S) if before else None

@@ -10,17 +10,23 @@ from yarn_gpu_sched.model.decision import AskKey
 
 Counts = dict[AskKey, int]
 
+REPEATED_WITHIN_S = 120.0
+"""What is asked later after a resource manager began anew is meant: masters find it again within half a minute by default
+(`yarn.resourcemanager.connect.retry-interval.ms`), and then ask at once."""
+
 
 class Resync(msgspec.Struct, eq=False):
     """Asks are totals, and a new resource manager knows none of them: the master sends them again.
 
     A careful one asks what it still lacks. Another repeats all that it ever asked, also what containers that came back meet
-    already; such an ask is told by its count, which is at least what was held and pending ``before``. ``surplus`` is what must not
-    be met of each ask, until the master asks something else there. ``back``: containers that came back; ``returning`` while more of
-    them may. ``told``: what was asked when the service lost sight of the job and its resource manager went on.
+    already; such an ask is told by its count, which is at least what was held and pending ``before``, and by its coming before
+    ``until_s``. ``surplus`` is what must not be met of each ask, until the master asks something else there. ``back``: containers
+    that came back; ``returning`` while more of them may. ``told``: what was asked when the service lost sight of the job and its
+    resource manager went on.
     """
 
     before: Counts
+    until_s: float
     back: Counts = {}
     surplus: Counts = {}
     told: Counts | None = None
@@ -35,7 +41,7 @@ class Resync(msgspec.Struct, eq=False):
             if key in self.surplus:
                 self.surplus[key] += 1
 
-    def hear(self, asks: Iterable[Ask], known: Iterable[Ask]) -> None:
+    def hear(self, asks: Iterable[Ask], known: Iterable[Ask], now_s: float) -> None:
         """Take the asks that are told now. ``known`` are those told before, less what was committed since."""
         now = counts(asks)
         if self.heard:
@@ -43,7 +49,8 @@ class Resync(msgspec.Struct, eq=False):
             self.told = None
         elif now:
             self.heard = True
-            repeated = {key: count for key, count in self.before.items() if now.get(key, 0) >= count}
+            before = self.before if now_s <= self.until_s else {}
+            repeated = {key: count for key, count in before.items() if now.get(key, 0) >= count}
             self.surplus = {key: now[key] - count + self.back.get(key, 0) for key, count in repeated.items()}
 
     def _unchanged(self, key: AskKey, now: Counts, known: Iterable[Ask]) -> bool:
