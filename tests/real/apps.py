@@ -139,9 +139,19 @@ class App:
         release: Sequence[str] = (),
         blacklist: Sequence[str] = (),
         unblacklist: Sequence[str] = (),
+        constrained: Sequence[Mapping[str, object]] = (),
+        updates: Sequence[Mapping[str, object]] = (),
     ) -> Answer:
-        """Send one heartbeat of the master; the answer has `allocated` and `completed`."""
-        return self._ask("allocate", asks=asks, release=release, blacklist=blacklist, unblacklist=unblacklist)
+        """Send one heartbeat of the master; the answer has `allocated`, `updated` and `completed`."""
+        return self._ask(
+            "allocate",
+            asks=asks,
+            release=release,
+            blacklist=blacklist,
+            unblacklist=unblacklist,
+            constrained=constrained,
+            updates=updates,
+        )
 
     def hold(self, containers: int, timeout_s: int = 60) -> list[Answer]:
         """Heartbeat until so many containers were allocated since the start; return those that are new."""
@@ -163,6 +173,10 @@ class App:
     def kill(self) -> None:
         """End the application from outside."""
         self._ask("kill")
+
+    def limit(self, left_s: int) -> None:
+        """Let its lifetime end so soon."""
+        self._ask("lifetime", left_s=left_s)
 
     def report(self) -> Answer:
         """Return `state`, `final`, `diagnostics` and `attempt` as the ResourceManager tells them."""

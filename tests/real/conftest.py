@@ -35,6 +35,13 @@ _SERVED = {
     "yarn.scheduler.capacity.root.debounced.maximum-capacity": "100",
     "yarn.scheduler.capacity.root.debounced.user-limit-factor": "-1",
     "yarn.scheduler.capacity.root.debounced.ygs.gang": "debounce",
+    "yarn.resourcemanager.placement-constraints.handler": "scheduler",
+    "yarn.resourcemanager.application-timeouts.monitor.interval-ms": "200",
+    "yarn.node-labels.enabled": "true",
+} | {
+    f"yarn.scheduler.capacity.{queue}.accessible-node-labels{key}": value
+    for queue in ("root", "root.default")
+    for key, value in {"": "owned,lent", ".owned.capacity": "100", ".lent.capacity": "100"}.items()
 }
 REPAIR_HOLD_S, REQUEUE_AFTER_S = 4, 8
 
@@ -123,7 +130,7 @@ def served_joint(
             service_address=address,
             binding_dir=folder / "bindings",
             extra_classpath=(_metrics_at_once(folder), _shim(folder)),
-            settings=_QUICK | _SERVED,
+            settings=_QUICK | _SERVED | {"yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels"},
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
             joint = ServedJoint(cluster, apps, folder, address=address)

@@ -17,6 +17,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.apache.hadoop.security.Credentials;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
@@ -31,18 +34,27 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
 import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
+import org.apache.hadoop.yarn.api.records.ApplicationTimeoutType;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
 import org.apache.hadoop.yarn.api.records.NMToken;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.ResourceSizing;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
+import org.apache.hadoop.yarn.api.records.UpdatedContainer;
 import org.apache.hadoop.yarn.api.records.YarnApplicationAttemptState;
 import org.apache.hadoop.yarn.api.records.YarnApplicationState;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
 import org.apache.hadoop.yarn.client.ClientRMProxy;
 import org.apache.hadoop.yarn.client.api.NMClient;
 import org.apache.hadoop.yarn.client.api.NMTokenCache;
@@ -75,6 +87,9 @@ final class App {
     context.setPriority(Priority.newInstance(request.path("priority").asInt(0)));
     context.setKeepContainersAcrossApplicationAttempts(request.path("keeps").asBoolean());
     context.setResource(resource(request.path("am")));
+    if (request.has("lifetime_s")) {
+      context.setApplicationTimeouts(Map.of(ApplicationTimeoutType.LIFETIME, request.get("lifetime_s").asLong()));
+    }
     Set<String> tags = new HashSet<>();
     request.path("tags").forEach(tag -> tags.add(tag.asText()));
     context.setApplicationTags(tags);
@@ -139,7 +154,7 @@ final class App {
     return null;
   }
 
-  /** One heartbeat of the master: `asks`, `release`, `blacklist` and `unblacklist` as they stand in the request. */
+  /** One heartbeat of the master: `asks`, `constrained` asks, `updates` of containers, `release`, `blacklist`, `unblacklist`. */
   synchronized ObjectNode allocate(JsonNode request) throws Exception {
     List<ResourceRequest> asks = new ArrayList<>();
     request.path("asks").forEach(ask -> asks.addAll(asked(ask)));
@@ -147,7 +162,10 @@ final class App {
     request.path("release").forEach(name -> release.add(ContainerId.fromString(name.asText())));
     ResourceBlacklistRequest blacklist =
         ResourceBlacklistRequest.newInstance(texts(request.path("blacklist")), texts(request.path("unblacklist")));
-    AllocateResponse response = rm.allocate(AllocateRequest.newInstance(responseId, 0.5f, asks, release, blacklist));
+    AllocateResponse response = rm.allocate(AllocateRequest.newBuilder().responseId(responseId).progress(0.5f)
+        .askList(asks).releaseList(release).resourceBlacklistRequest(blacklist)
+        .schedulingRequests(each(request.path("constrained")).map(App::constrained).collect(Collectors.toList()))
+        .updateRequests(each(request.path("updates")).map(this::update).collect(Collectors.toList())).build());
     responseId = response.getResponseId();
     response.getNMTokens().forEach(this::keep);
     ObjectNode answer = Apps.JSON.createObjectNode();
@@ -155,6 +173,11 @@ final class App {
     for (Container container : response.getAllocatedContainers()) {
       containers.put(container.getId().toString(), container);
       allocated.add(described(container));
+    }
+    ArrayNode updated = answer.putArray("updated");
+    for (UpdatedContainer update : response.getUpdatedContainers()) {
+      containers.put(update.getContainer().getId().toString(), update.getContainer());
+      updated.add(described(update.getContainer()));
     }
     ArrayNode ended = answer.putArray("completed");
     for (ContainerStatus status : response.getCompletedContainersStatuses()) {
@@ -252,8 +275,28 @@ final class App {
     places.fields().forEachRemaining(place -> requests.add(ResourceRequest.newBuilder().resourceName(place.getKey())
         .numContainers(place.getValue().asInt()).priority(Priority.newInstance(ask.path("priority").asInt(1)))
         .allocationRequestId(ask.path("key").asLong(0)).capability(resource(ask))
+        .nodeLabelExpression(place.getKey().equals(ResourceRequest.ANY) ? ask.path("label").asText(null) : null)
         .relaxLocality(!strict.contains(place.getKey())).build()));
     return requests;
+  }
+
+  /** Containers that must not be on one server with each other. */
+  private static SchedulingRequest constrained(JsonNode ask) {
+    return SchedulingRequest.newBuilder().allocationRequestId(ask.path("key").asLong(0))
+        .priority(Priority.newInstance(ask.path("priority").asInt(1)))
+        .executionType(ExecutionTypeRequest.newInstance(ExecutionType.GUARANTEED)).allocationTags(Set.of("apart"))
+        .resourceSizing(ResourceSizing.newInstance(ask.get("count").asInt(), resource(ask)))
+        .placementConstraintExpression(PlacementConstraints.targetNotIn(PlacementConstraints.NODE,
+            PlacementConstraints.PlacementTargets.allocationTag("apart")).build()).build();
+  }
+
+  /** `kind`: of ContainerUpdateType. */
+  private UpdateContainerRequest update(JsonNode update) {
+    Container container = containers.get(update.get("container").asText());
+    ContainerUpdateType kind = ContainerUpdateType.valueOf(update.get("kind").asText());
+    ExecutionType demoted = kind == ContainerUpdateType.DEMOTE_EXECUTION_TYPE ? ExecutionType.OPPORTUNISTIC : null;
+    return UpdateContainerRequest.newInstance(container.getVersion(), container.getId(), kind,
+        demoted == null ? resource(update) : null, demoted);
   }
 
   static Resource resource(JsonNode node) {
@@ -263,6 +306,10 @@ final class App {
       resource.setResourceValue("yarn.io/gpu", node.get("gpus").asLong());
     }
     return resource;
+  }
+
+  private static Stream<JsonNode> each(JsonNode array) {
+    return StreamSupport.stream(array.spliterator(), false);
   }
 
   static List<String> texts(JsonNode array) {

@@ -181,6 +181,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public Allocation allocate(ApplicationAttemptId id, List<ResourceRequest> asks, List<SchedulingRequest> constrained,
       List<ContainerId> release, List<String> blacklist, List<String> unblacklist, ContainerUpdates updates) {
+    Unserved.refuse(this, constrained, updates);
     Gate gate = gates.get(id);
     FiCaSchedulerApp attempt = gate == null ? null : getApplicationAttempt(id);
     boolean gated = attempt != null && !attempt.isWaitingForAMContainer();  // the resource manager pulls a master, which is no gang

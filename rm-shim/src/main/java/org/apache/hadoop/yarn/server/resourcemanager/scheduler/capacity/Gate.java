@@ -16,7 +16,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 final class Gate {
   private final ReentrantLock lock = new ReentrantLock();
   private volatile boolean wanted;
-  private final Map<ContainerId, SchedulerRequestKey> unseen = new HashMap<>();
+  /** What was asked by each of them: the key, and how many GPUs, since masters ask several sizes at one key. */
+  private final Map<ContainerId, Map.Entry<SchedulerRequestKey, Integer>> unseen = new HashMap<>();
   private final Map<String, ResourceRequest> lateAsks = new LinkedHashMap<>();
   private final List<Container> containers = new ArrayList<>();
   private final List<NMToken> tokens = new ArrayList<>();
@@ -51,9 +52,7 @@ final class Gate {
   }
 
   /** A whole gang's container waits to be seen. */
-  synchronized void placed(GangContainer container) {
-    unseen.put(container.getContainerId(), container.getAllocatedSchedulerKey());
-  }
+  synchronized void placed(GangContainer one) { unseen.put(one.getContainerId(), asked(one.getAllocatedSchedulerKey(), one.getContainer().getResource())); }
 
   /** The reply while closed: all but containers and their tokens. */
   synchronized Allocation keep(List<ResourceRequest> asks, Allocation pulled) {
@@ -70,12 +69,14 @@ final class Gate {
     lateAsks.clear();
     unseen.keySet().removeIf(live.negate());
     for (ResourceRequest ask : all) {
-      int answered = unseen.isEmpty() ? 0 : Collections.frequency(unseen.values(), SchedulerRequestKey.create(ask));
-      if (!ResourceRequest.isAnyLocation(ask.getResourceName())) continue;
+      if (unseen.isEmpty() || !ResourceRequest.isAnyLocation(ask.getResourceName())) continue;
+      int answered = Collections.frequency(unseen.values(), asked(SchedulerRequestKey.create(ask), ask.getCapability()));
       ask.setNumContainers(Math.max(0, ask.getNumContainers() - answered));
     }
     return all;
   }
+
+  private static Map.Entry<SchedulerRequestKey, Integer> asked(SchedulerRequestKey key, Resource each) { return Map.entry(key, Words.gpus(each)); }
 
   /** The reply while open: what was kept back, less what has ended since, and what is pulled now. */
   synchronized Allocation handOut(Allocation pulled, Predicate<ContainerId> live) {

@@ -75,13 +75,12 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     if (known == null || node == null && known.getState() != NodeState.UNHEALTHY) return null;
     Resource capacity = node == null ? known.getTotalCapability() : node.getTotalResource();
     Resource original = known instanceof RMNodeImpl ? ((RMNodeImpl) known).getOriginalTotalCapability() : null;
-    boolean running = node != null && known.getState() == NodeState.RUNNING;
     return Server.newBuilder().setServerId(id.toString()).setHost(id.getHost().toLowerCase(Locale.ROOT))
         .setRack(Words.cut(known.getRackName(), NAME_CHARS_MAX)).setPartition(node == null ? "" : node.getPartition())
         .setPartitionShared(node != null && commit.shared(node.getPartition()))
         .setCapacity(Words.resource(original == null ? capacity : original))  // YARN shrinks a draining node to what runs on it
         .setState(known.getState() == NodeState.DECOMMISSIONING ? ServerState.SERVER_STATE_DRAINING
-            : running ? ServerState.SERVER_STATE_RUNNING : ServerState.SERVER_STATE_UNHEALTHY).build();
+            : node != null && known.getState() == NodeState.RUNNING ? ServerState.SERVER_STATE_RUNNING : ServerState.SERVER_STATE_UNHEALTHY).build();
   }
 
   @Override public Map<String, Container> containers(NodeId id, Map<String, Container> known) {
@@ -97,8 +96,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     Container before = known.get(one.getContainerId().toString());
     boolean same = before != null && before.getEnding() == ending && (ending || before.getApplicationMaster() == master(one))
         && before.getResource().equals(Words.resource(one.getContainer().getResource()));
-    Container now = same ? before : say(one, ending);
-    all.put(now.getContainerId(), now);
+    all.put(one.getContainerId().toString(), same ? before : say(one, ending));
   }
 
   private Container say(RMContainer one, boolean ending) {
