@@ -12,11 +12,14 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.apache.hadoop.yarn.api.protocolrecords.UpdateApplicationTimeoutsRequest;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
+import org.apache.hadoop.yarn.api.records.ApplicationTimeoutType;
 import org.apache.hadoop.yarn.client.api.YarnClient;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.util.Times;
 
 /**
  * Many small applications spoken for by one JVM: a JSON object a line on standard input is a request, one on standard
@@ -91,6 +94,8 @@ public final class Apps {
       case "fail_attempt":
         client.failApplicationAttempt(ApplicationAttemptId.fromString(request.get("attempt").asText()));
         return JSON.createObjectNode();
+      case "lifetime":
+        return limit(ApplicationId.fromString(request.get("app").asText()), request.get("left_s").asLong());
       case "report":
         return report(ApplicationId.fromString(request.get("app").asText()));
       case "ghost":
@@ -114,6 +119,13 @@ public final class Apps {
 
   private App app(JsonNode request) {
     return apps.get(request.get("app").asText());
+  }
+
+  private ObjectNode limit(ApplicationId id, long leftS) throws Exception {
+    String end = Times.formatISO8601(System.currentTimeMillis() + leftS * 1000);
+    client.updateApplicationTimeouts(
+        UpdateApplicationTimeoutsRequest.newInstance(id, Map.of(ApplicationTimeoutType.LIFETIME, end)));
+    return JSON.createObjectNode();
   }
 
   private ObjectNode report(ApplicationId id) throws Exception {
