@@ -23,7 +23,7 @@ SHIM_SOURCES := $(shell find rm-shim/src proto/yarn_gpu_sched -type f 2>/dev/nul
 # JAVA_HOME is looked up only by what needs it.
 WITH_JDK = export JAVA_HOME="$$(tools/java_home.sh)"; export PATH="$$JAVA_HOME/bin:$$PATH"
 
-.PHONY: help setup demo test lint bench soak cleanroom stubs lock hadoop shim proto-image check-ignores clean
+.PHONY: help setup demo test lint bench soak spark cleanroom stubs lock hadoop shim proto-image check-ignores clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -53,11 +53,11 @@ lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, t
 bench: setup ## Measure; figures and limits as JSON under build/bench/
 	@$(WITH_JDK); mkdir -p build/bench; $(BIN)/python -m benchmarks --out build/bench
 
-soak: setup ## Long random runs of the engine and of the tests on real processes, SOAK_ROUNDS times; stops at a failure
+soak: setup spark ## Long random runs of the engine and of the tests on real processes, SOAK_ROUNDS times; stops at a failure
 	@$(WITH_JDK); export YGS_SOAK=1 YGS_RANDOM=1
 	for round in $$(seq 1 $(SOAK_ROUNDS)); do
 	    echo "==> round $$round of $(SOAK_ROUNDS)"
-	    $(BIN)/python -m pytest -q -x -m "real or slow" $(PYTEST_ARGS)
+	    $(BIN)/python -m pytest -q -x -m "real or slow" --hadoop both $(PYTEST_ARGS)
 	done
 
 cleanroom: ## Demo and tests in a fresh clone inside an empty Debian 12 root
@@ -71,6 +71,9 @@ proto-image: $(MADE)/venv $(BUF) ## Refresh the image that `buf breaking` compar
 
 lock: $(MADE)/venv ## Pin the dependencies of setup.cfg again, with hashes
 	@tools/lock.sh
+
+spark: $(MADE)/venv ## Fetch Spark's Python package (400 MB), for the tests of real Spark in `make soak`
+	@tools/progress.sh "real Spark, for the soak" tools/spark.sh fetch
 
 hadoop: $(MADE)/venv $(MADE)/java
 	@$(WITH_JDK); tools/progress.sh "jars of Hadoop $(HADOOP)" \

@@ -1,0 +1,105 @@
+"""What asks for no GPU on servers with GPUs: helpers and masters never fill the memory that free GPUs will need."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.apps import App, gpus, on_hosts, plain
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
+
+# A server has 8,192 MB. Nine tenths of a GPU server's are its GPUs' shares, 1,843 MB each; what is left holds one helper.
+HELPER_MB, SHARE_MB = 768, 1792
+HELPERS = 10 + 4  # on the server without GPUs, and on those with
+# A tenth of the GPU servers' memory, 3,276 MB, is for masters.
+MASTER_MB, MASTERS = 512, 6
+
+
+def held(joint: ServedJoint, app: App) -> int:
+    return int(joint.app(app.app_id)["runningContainers"])
+
+
+def await_held(joint: ServedJoint, app: App, containers: int) -> None:
+    joint.until(lambda: held(joint, app), lambda now: now == containers, f"{app.app_id} holds {containers}")
+
+
+def test_helpers_leave_each_free_gpu_its_share_of_memory(joint: ServedJoint) -> None:
+    """C28: helpers fill servers with GPUs, and a worker hangs for ever."""
+    helpers = joint.apps.submit().register()
+    helpers.allocate(plain(40, HELPER_MB))
+    await_held(joint, helpers, HELPERS)
+    gang = joint.apps.submit(tags=["gang:16x1"]).register()
+    gang.allocate(gpus(16, memory_mb=SHARE_MB))
+    gang.hold(16)
+    assert held(joint, helpers) == HELPERS
+    gang.finish()
+    small = joint.apps.submit(tags=["gang:16x1"]).register()
+    small.allocate(gpus(16))
+    small.hold(16)
+    await_held(joint, helpers, 40)  # GPUs that are in use need no share
+
+
+@pytest.fixture
+def room_for_masters_alone(joint: ServedJoint) -> None:
+    """Let all GPUs be in use, and nothing be left on the server without GPUs, where YARN alone places masters."""
+    filler = joint.apps.submit().register()
+    filler.allocate(on_hosts(16, 0, {"cpu-1": 16}, ["/rack-a"], memory_mb=512))
+    filler.hold(16)
+    gang = joint.apps.submit(tags=["gang:16x1"]).register()
+    gang.allocate(gpus(16))
+    gang.hold(16)
+
+
+@pytest.mark.usefixtures("room_for_masters_alone")
+def test_masters_wait_at_their_limit_and_go_in_order(joint: ServedJoint) -> None:
+    masters = [joint.apps.submit(unmanaged=False, am={"memory_mb": MASTER_MB}) for _ in range(MASTERS)]
+    for app in masters:
+        app.register()
+    priorities = (0, 5, 0)
+    first, urgent, second = (
+        joint.apps.submit(unmanaged=False, am={"memory_mb": MASTER_MB}, priority=one) for one in priorities
+    )
+    for app in (first, urgent, second):
+        sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_AM_LIMIT)
+        assert "6 masters hold 3072 MB" in sentence
+        assert "of the 3276 MB" in sentence
+    for ended, begins in zip(masters, (urgent, first, second), strict=False):
+        ended.finish()
+        begins.register()
+
+
+def test_a_master_that_asks_twice_as_much_each_time_is_served_while_the_service_is_away(joint: ServedJoint) -> None:
+    """As Spark asks: 1, 2, 4, 8, each time what is wanted besides; what is idle is released, and asked for again."""
+    running, waiting = (joint.apps.submit(tags=["gang:3x4"]).register() for _ in range(2))
+    for app in (running, waiting):
+        app.allocate(gpus(3, 4))
+    running.hold(3)
+    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.cluster.kill("service")
+    try:
+        joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
+        spark = joint.apps.submit().register()
+        grown = grows(spark, 0)
+        spark.allocate(release=grown)
+        await_held(joint, spark, 0)
+        grows(spark, len(grown))
+        spark.finish()
+    finally:
+        joint.cluster.start("service")
+    joint.await_connected()
+    running.finish()
+    waiting.hold(3)
+
+
+def grows(spark: App, before: int) -> list[str]:
+    """Ask for 1, 2, 4 and 8 more, and hold them; `before`: how many it has had until now."""
+    names: list[str] = []
+    for more in (1, 2, 4, 8):
+        told = spark.allocate(plain(more))["allocated"] + spark.hold(before + len(names) + more)
+        names += [container["container"] for container in told]
+        assert {container["server"].split(":")[0] for container in told} == {"cpu-1"}
+        spark.allocate(plain(0))
+    assert len(names) == 15
+    return names
