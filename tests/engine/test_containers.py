@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine.commands import Bind, JobTouched, Unbind
-from yarn_gpu_sched.engine.events import ResourceManagerRegistered, SnapshotEnded
+from yarn_gpu_sched.engine.events import ContainerSeen, ResourceManagerRegistered, SnapshotEnded
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.resource import Resource
 
@@ -198,3 +199,32 @@ def test_after_a_snapshot_what_it_did_not_speak_of_is_taken_back_in_the_order_of
     before = len(world.commands)
     world.apply(SnapshotEnded(now_s=0.0))
     assert said(world, before) == []
+
+
+def test_what_a_lost_server_still_runs_when_it_is_back_is_in_use_and_no_member_any_more() -> None:
+    world = World().up(server("s1"), server("s2"))
+    world.submit("j", "gang:2x4", submit_time_s=1.0)
+    world.ask("j", ask(2, worker(4)))
+    world.run()
+    world.ask("j")
+    orphan = world.live("j")[0]
+    world.remove(orphan.server_id)
+    assert world.why("j").startswith("gang_degraded: 1 of 2 containers of the gang were lost")
+    world.change(server(orphan.server_id))
+    world.apply(ContainerSeen(now_s=world.now_s, container=msgspec.structs.replace(orphan, ending=True)))
+    world.ask("j", ask(1, worker(4)))
+    assert world.run() == [], "its GPUs are in use until its server has confirmed its end"
+    assert world.why("j").startswith("gang_degraded: 1 of 2 containers of the gang were lost")
+    world.release(orphan.container_id)
+    (single,) = world.run()
+    assert [one.server_id for one in single.assignments] == [orphan.server_id]
+    assert world.why("j") == ""
+
+
+def test_an_ending_container_shows_no_gang_to_be_placed() -> None:
+    world = World().up(server("s1"))
+    world.submit("j", "gang:2x1")
+    world.seen("old", "j", "s1", worker(1), ending=True)
+    world.ask("j", ask(2, worker(1)))
+    (gang,) = world.run()
+    assert len(gang.assignments) == 2

@@ -150,7 +150,7 @@ def count_member(record: JobRecord, container: Container) -> None:
     One with GPUs, or any of a recovered job, shows that the gang was placed before; one without may be a member that the
     resource manager placed by itself.
     """
-    if record.gang is None or record.gang_placed or not record.is_member(container):
+    if record.gang is None or record.gang_placed or container.ending or not record.is_member(container):
         return
     if container.resource.gpus or record.job.recovered:
         record.gang_placed = True

@@ -160,7 +160,7 @@ class JobRecord:
     @property
     def members(self) -> int:
         """Count its live containers besides masters that belong to its gang, or came after it."""
-        return sum(self.is_member(container) for container in self.containers.values())
+        return sum(self.is_member(container) and not container.ending for container in self.containers.values())
 
     def pending(self, ask: Ask) -> int:
         """Count the containers of an ask that are wanted, and that no decision under way answers."""

@@ -192,7 +192,7 @@ def whole_gangs(state: ClusterState) -> Iterator[str]:
         held_members = [
             container.container_id
             for container in record.containers.values()
-            if container.gpu_indices and record.is_member(container)
+            if container.gpu_indices and record.is_member(container) and not container.ending
         ]
         if held_members:
             yield f"job {job_id}: its gang is not placed, but {sorted(held_members)} live"

@@ -9,12 +9,17 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 /**
  * Containers with GPUs that the resource manager has struck off a server's list although the server may still run them: ended
  * between their acquisition and the server's first report of them, or on a server that fell ill. They hold their GPUs until the
- * server reports their end, or has reported twice since it was told to end them and never knew of them.
+ * server reports their end, or has reported twice since it was told to end them and never knew of them. Those of a server that was
+ * lost are set aside: if it comes back, it may still run them, and YARN asks it for no list.
  */
 final class Departing {
   private static final int REPORTS_WITHOUT_IT = 2;
+  static final int LOST_SERVERS_MAX = 4096;
   private final Map<ContainerId, Departure> containers = new HashMap<>();
   private final Map<NodeId, Map<ContainerId, Departure>> servers = new HashMap<>();
+  private final Map<NodeId, List<RMContainer>> lostServers = new LinkedHashMap<>() {
+    @Override protected boolean removeEldestEntry(Map.Entry<NodeId, List<RMContainer>> eldest) { return size() > LOST_SERVERS_MAX; }
+  };
 
   private static final class Departure {
     final RMContainer container;
@@ -41,8 +46,24 @@ final class Departing {
     return true;
   }
 
-  /** The server has come back with a list of what it runs. */
-  synchronized void forget(NodeId server) { on(server).forEach(one -> ended(one.getContainerId())); }
+  /** The server has come back with a list of what it runs, or will not come back. */
+  synchronized void forget(NodeId server) {
+    on(server).forEach(one -> ended(one.getContainerId()));
+    lostServers.remove(server);
+  }
+
+  /** The server is silent: nothing is held on it until it is back. */
+  synchronized void lost(NodeId server) {
+    List<RMContainer> there = on(server);
+    if (there.isEmpty()) return;
+    forget(server);
+    lostServers.put(server, there);
+  }
+
+  /** The server is back without a list of what it runs. */
+  synchronized void back(NodeId server) {
+    for (RMContainer one : Objects.requireNonNullElse(lostServers.remove(server), List.<RMContainer>of())) add(one);
+  }
 
   /** After a server's report. True when one departed. */
   synchronized boolean reported(RMNode server) {

@@ -112,8 +112,10 @@ public class GangCapacityScheduler extends CapacityScheduler {
   }
 
   @Override public void handle(SchedulerEvent event) {
-    if (event instanceof NodeAddedSchedulerEvent && ((NodeAddedSchedulerEvent) event).getContainerReports() != null) {
-      departing.forget(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID());
+    if (event instanceof NodeAddedSchedulerEvent) {
+      NodeId server = ((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID();
+      if (((NodeAddedSchedulerEvent) event).getContainerReports() == null) departing.back(server);
+      else departing.forget(server);
     } else if (event instanceof AppAttemptAddedSchedulerEvent) {
       gates.put(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId(), new Gate());
     } else if (event instanceof AppAddedSchedulerEvent && ((AppAddedSchedulerEvent) event).getIsAppRecovering()) {
@@ -128,7 +130,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
       case NODE_ADDED: changed(((NodeAddedSchedulerEvent) event).getAddedRMNode().getNodeID()); break;
       case NODE_REMOVED:
         RMNode node = ((NodeRemovedSchedulerEvent) event).getRemovedRMNode();
-        if (node.getState().isUnusable() && node.getState() != NodeState.UNHEALTHY) departing.forget(node.getNodeID());
+        if (node.getState() == NodeState.LOST || node.getState() == NodeState.REBOOTED) departing.lost(node.getNodeID());
+        else if (node.getState().isUnusable() && node.getState() != NodeState.UNHEALTHY) departing.forget(node.getNodeID());
         changed(node.getNodeID());
         break;
       case NODE_RESOURCE_UPDATE: changed(((NodeResourceUpdateSchedulerEvent) event).getRMNode().getNodeID()); break;

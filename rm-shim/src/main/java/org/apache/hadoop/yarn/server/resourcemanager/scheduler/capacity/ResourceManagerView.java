@@ -87,7 +87,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     Map<String, Container> all = new HashMap<>();
     FiCaSchedulerNode node = scheduler.getNode(id);
     if (node != null) node.getCopiedListOfRunningContainers().forEach(one -> say(one, one.completed(), known, all));
-    if (node == null && !context.getRMNodes().containsKey(id)) scheduler.departing.forget(id);  // YARN tells of no loss of a server that was ill
+    if (node == null && !context.getRMNodes().containsKey(id)) scheduler.departing.lost(id);  // YARN tells of no loss of a server that was ill
     scheduler.departing.on(id).forEach(one -> say(one, true, known, all));
     return all;
   }

@@ -73,4 +73,42 @@ class DepartingTest {
     assertTrue(holds(SECOND, THERE));
     assertTrue(departing.on(NodeId.newInstance("gpu-a3", 45454)).isEmpty());
   }
+
+  @Test void whatALostServerRanIsHeldAgainWhenItIsBackUntilItHasReportedWithoutIt() {
+    add(FIRST, HERE);
+    add(SECOND, HERE);
+    departing.runs(FIRST);
+    departing.lost(HERE);
+    departing.lost(HERE);
+    assertFalse(holds(FIRST, HERE));
+    departing.back(HERE);
+    assertTrue(holds(FIRST, HERE));
+    departing.runs(SECOND);
+    for (int report = 0; report < 3; report++) departing.reported(server);
+    assertFalse(holds(FIRST, HERE), "it knew nothing of it: it has been started anew");
+    assertTrue(holds(SECOND, HERE));
+    assertTrue(departing.ended(SECOND));
+    departing.back(HERE);
+    assertTrue(departing.on(HERE).isEmpty());
+  }
+
+  @Test void aLostServerThatComesBackWithItsOwnListIsBelieved() {
+    add(FIRST, HERE);
+    departing.lost(HERE);
+    departing.forget(HERE);
+    departing.back(HERE);
+    assertTrue(departing.on(HERE).isEmpty());
+  }
+
+  @Test void ofTooManyLostServersTheEldestIsForgotten() {
+    for (int number = 0; number <= Departing.LOST_SERVERS_MAX; number++) {
+      NodeId each = NodeId.newInstance("s" + number, 1);
+      add(ContainerId.newContainerId(ATTEMPT, number), each);
+      departing.lost(each);
+    }
+    departing.back(NodeId.newInstance("s0", 1));
+    departing.back(NodeId.newInstance("s1", 1));
+    assertTrue(departing.on(NodeId.newInstance("s0", 1)).isEmpty());
+    assertEquals(1, departing.on(NodeId.newInstance("s1", 1)).size());
+  }
 }
