@@ -1,0 +1,115 @@
+"""The ResourceManager and NodeManagers are restarted: what masters ask again, what is placed when, and what stays."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import App, gpus
+from tests.real.changes import Changes, changing, registered_again
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+GPU_SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2")
+WINDOW_MS = 8000
+
+
+@pytest.fixture
+def changes(joint: ServedJoint) -> Iterator[Changes]:
+    """Let a test change the cluster; it is as it was afterwards."""
+    with changing(joint) as them:
+        yield them
+
+
+def gang(joint: ServedJoint, containers: int, each: int) -> App:
+    """Ask for a gang."""
+    app = joint.apps.submit(tags=[f"gang:{containers}x{each}"]).register()
+    app.allocate(gpus(containers, each))
+    return app
+
+
+def servers_of(joint: ServedJoint, app: App) -> dict[str, str]:
+    """Return the host of each container of a gang, by the service."""
+    return {name: where.partition(":")[0] for name, (where, indices) in joint.placed(app.app_id).items() if indices}
+
+
+def started_ms(joint: ServedJoint) -> int:
+    """Return when the ResourceManager was started."""
+    return int(joint.cluster.rm_rest("/ws/v1/cluster/info")["clusterInfo"]["startedOn"])
+
+
+def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_before_servers_have_reported(
+    joint: ServedJoint, workers: Path, changes: Changes
+) -> None:
+    app = gang(joint, 4, 2)
+    pulled = [str(one["container"]) for one in app.hold(4)]
+    hosts = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 4, "the gang is placed")
+    launched = [next(name for name in pulled if hosts[name] == host) for host in sorted(set(hosts.values()))]
+    assert len(launched) == 2, f"two servers hold a gang of 4 x 2: {hosts}"
+    app.launch(joint.worker(workers, "stop"), launched)
+    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 2, "2 workers have started")
+
+    joint.cluster.configure({"yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": str(WINDOW_MS)})
+    changes.restart("rm")
+    registered_again(joint, app)
+    app.allocate(gpus(4, 2))
+    new = [str(one["container"]) for one in app.hold(6)]  # counted from the start
+    assert time.time() * 1000 >= started_ms(joint) + WINDOW_MS
+    assert joint.counters()["DecisionsNotReady"] >= 1, "the service decided nothing before the window ended"
+    now = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 4, "4 containers are held in all")
+    assert set(now) == {*launched, *new}
+    assert set(now.values()) == set(hosts.values()), "the new ones are near the old"
+    for _ in range(10):
+        assert app.allocate()["allocated"] == []
+    assert joint.held().gpus == 8
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
+
+    app.allocate(gpus(0, 2))
+    (workers / "stop").touch()
+    app.await_completed(2)
+    app.allocate(gpus(1, 2))
+    app.hold(7)
+    assert len(servers_of(joint, app)) == 3
+
+
+def test_c05_an_ask_before_any_server_has_registered_waits_and_runs_in_the_same_attempt(
+    joint: ServedJoint, changes: Changes
+) -> None:
+    joint.cluster.configure({"ygs.settle-s": "60"})
+    changes.odd.add("rm")
+    changes.stop("service", "rm", "cpu-1", *GPU_SERVERS)
+    changes.start("service", "rm")
+    joint.await_connected(90)
+    app = gang(joint, 2, 4)
+    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_NEVER_FITS_NOW)
+    assert "no GPU server has registered yet" in sentence
+    assert "not all servers may have registered yet" in sentence
+    changes.start(*GPU_SERVERS[:2])
+    app.hold(2)
+    assert app.report()["attempt"].endswith("_000001")
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_a_node_manager_that_restarts_keeps_its_containers_and_their_gpus(
+    joint: ServedJoint, workers: Path, changes: Changes, by: signal.Signals
+) -> None:
+    app = gang(joint, 4, 3)
+    app.hold(4)
+    app.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    before = joint.placed(app.app_id)
+    changes.restart_servers("gpu-a1", by=by)
+    other = gang(joint, 4, 1)
+    other.hold(4)
+    assert joint.placed(app.app_id) == before
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
+    taken = [gpu for placed in (before, joint.placed(other.app_id)) for gpu in placed.values()]
+    assert len({(server, index) for server, indices in taken for index in indices}) == 16
+    (workers / "stop").touch()
+    app.await_completed(4)

@@ -1,0 +1,165 @@
+"""Servers go, come back, are lost, and change: capacity follows at once, and no GPU is given twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real import spells
+from tests.real.apps import App, gpus, on_hosts
+from tests.real.changes import Changes, changing
+from tests.real.joint import ServedJoint
+from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
+FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
+EXPIRY_MS = 6000
+LONG = pytest.mark.skipif("YGS_SOAK" not in os.environ, reason="long: set YGS_SOAK=1")
+
+
+@pytest.fixture
+def changes(joint: ServedJoint) -> Iterator[Changes]:
+    """Let a test change the cluster; it is as it was afterwards."""
+    with changing(joint) as them:
+        yield them
+
+
+def asking(joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a") -> App:
+    """Ask for a gang, anywhere or on one host alone."""
+    app = joint.apps.submit(tags=[f"gang:{containers}x{each}"]).register()
+    app.allocate(on_hosts(containers, each, {host: containers}, [rack]) if host else gpus(containers, each))
+    return app
+
+
+def running(joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a") -> App:
+    """Place a gang."""
+    app = asking(joint, containers, each, host, rack)
+    app.hold(containers)
+    return app
+
+
+def seen(joint: ServedJoint, host: str) -> tuple[str, str, int, int]:
+    """Return state, rack, GPUs and GPUs in use of a server, by the service; nothing of one that it does not know."""
+    for one in joint.client.servers():
+        if one.server.host == host:
+            state = server_pb2.ServerState.Name(one.server.state).removeprefix("SERVER_STATE_")
+            return state, one.server.rack, one.server.capacity.gpus, one.used.gpus
+    return "", "", 0, 0
+
+
+def await_seen(joint: ServedJoint, host: str, *expected: object) -> None:
+    """Wait until the service says so of a server."""
+    count = len(expected)
+    joint.until(
+        lambda: seen(joint, host)[:count], lambda now: now == expected, f"the service says {expected} of {host}", 90
+    )
+
+
+def hosts(joint: ServedJoint, app: App) -> list[str]:
+    """Return the hosts on which a job has GPUs, by the service."""
+    return sorted(server.partition(":")[0] for server, indices in joint.placed(app.app_id).values() if indices)
+
+
+def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usable_at_once_afterwards(
+    joint: ServedJoint, workers: Path, changes: Changes
+) -> None:
+    stays = running(joint, 2, 1, "gpu-a1")
+    stays.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 2, "2 workers have started")
+    for host in ("gpu-b1", "gpu-b2"):
+        running(joint, 1, 4, host, "/rack-b")
+    goes = running(joint, 1, 4, "gpu-a2")
+    changes.exclude("gpu-a2", gracefully=False)  # in the second after that commit: its master has not started it
+    assert [one["exit"] for one in goes.await_completed(1)] == [-100], "lost with its server, by no fault of its own"
+    await_seen(joint, "gpu-a2", "")
+    changes.exclude("gpu-a1", "gpu-a2")
+    await_seen(joint, "gpu-a1", "DRAINING", "/rack-a", 4, 2)
+    fresh = asking(joint, 2, 1)
+    joint.await_state(fresh.app_id, FULL)
+    later = asking(joint, 1, 4, "gpu-a2")
+    goes.allocate(on_hosts(1, 4, {"gpu-a2": 1}, ["/rack-a"]))
+    assert fresh.allocate()["allocated"] == []
+
+    changes.exclude()
+    fresh.hold(2)
+    assert hosts(joint, fresh) == ["gpu-a1", "gpu-a1"], "usable at once"
+    assert hosts(joint, stays) == ["gpu-a1", "gpu-a1"]
+    changes.restart("gpu-a2")  # it ended, or is about to, when it was let go
+    goes.hold(2)  # counted from the start
+    assert hosts(joint, goes) == ["gpu-a2"]
+    assert later.allocate()["allocated"] == [], "what was lost with its server goes before fresh jobs"
+    (workers / "stop").touch()
+    stays.await_completed(2)
+
+
+def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_gets_nothing_new(
+    joint: ServedJoint, workers: Path, changes: Changes
+) -> None:
+    app = running(joint, 3, 1, "gpu-a2")
+    app.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 3, "3 workers have started")
+    placed = joint.placed(app.app_id)
+    changes.odd.add("gpu-a2")
+    joint.cluster.change_server("gpu-a2", gpus=2)
+    changes.restart("gpu-a2")
+    await_seen(joint, "gpu-a2", "RUNNING", "/rack-a", 2, 3)
+    assert joint.client.cluster().capacity.gpus == 14
+    assert joint.placed(app.app_id) == placed
+    fresh = asking(joint, 1, 1, "gpu-a2")
+    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
+    assert fresh.allocate()["allocated"] == []
+    joint.cluster.change_server("gpu-a2", gpus=6)
+    changes.restart("gpu-a2")
+    fresh.hold(1)
+    more = running(joint, 1, 2, "gpu-a2")
+    taken = [gpu for one in (app, fresh, more) for gpu in joint.placed(one.app_id).values()]
+    assert sorted(index for _, indices in taken for index in indices) == [0, 1, 2, 3, 4, 5]
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
+    (workers / "stop").touch()
+    app.await_completed(3)
+
+
+@LONG
+def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_its_gpus_when_it_is_back(
+    joint: ServedJoint, workers: Path, changes: Changes
+) -> None:
+    changes.odd.add("rm")
+    joint.cluster.configure({"yarn.nm.liveness-monitor.expiry-interval-ms": str(EXPIRY_MS)})
+    joint.cluster.change_server("gpu-b2", rack="/rack-c")
+    changes.restart("rm")
+    changes.await_back()
+    await_seen(joint, "gpu-b2", "RUNNING", "/rack-c", 4, 0)
+
+    app = running(joint, 4, 2)
+    app.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "4 workers have started")
+    before = joint.placed(app.app_id)
+    lost = hosts(joint, app)[0]
+    on_lost = {name for name, (server, _) in before.items() if server.startswith(lost)}
+    count = changes.registrations(lost)
+    changes.stop(lost)
+    ended = app.await_completed(2, timeout_s=60)
+    assert {one["container"] for one in ended} == on_lost
+    assert seen(joint, lost) == ("", "", 0, 0)
+    assert joint.await_state(app.app_id, DEGRADED).startswith("2 of 4 containers of the gang were lost")
+    app.allocate(gpus(2, 2))
+    app.hold(6)
+    assert lost not in hosts(joint, app)
+
+    fresh = asking(joint, 1, 4, lost)
+    changes.start(lost)
+    changes.await_registration(lost, count)
+    fresh.hold(1)
+    ended_s = [spells.read(workers)[name].end_s for name in sorted(on_lost)]
+    assert all(end_s < float("inf") for end_s in ended_s), (
+        "what still ran there kept its GPUs until its end was confirmed"
+    )
+    fresh.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 5, "the new worker has started")
+    assert not spells.held_twice(spells.read(workers))
+    (workers / "stop").touch()
+    fresh.await_completed(1)
