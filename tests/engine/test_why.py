@@ -43,6 +43,16 @@ def test_an_inactive_job_that_asks_is_told_so_too() -> None:
     assert why == "not_asked: the resource manager has not let the application ask yet (its own limits)"
 
 
+@pytest.mark.parametrize("asks", [(), (ask(2, worker(4)),)])
+def test_before_any_server_has_registered_nobody_is_let_ask(asks: tuple[Ask, ...]) -> None:
+    """C5: YARN activates no application while it has no server."""
+    world = World().up(settle_left_s=60.0)
+    world.submit("j", "gang:2x4", active=False)
+    world.ask("j", *asks)
+    world.decide()
+    assert world.why("j").startswith("not_asked: no server has registered with the resource manager yet")
+
+
 def test_a_gang_whose_master_runs_and_asks_nothing() -> None:
     world = world_of(tags=("gang:2",))
     world.seen("am", "j", "s1", AM, application_master=True)

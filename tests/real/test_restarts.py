@@ -61,7 +61,6 @@ def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_befo
     app.allocate(gpus(4, 2))
     new = [str(one["container"]) for one in app.hold(6)]  # counted from the start
     assert time.time() * 1000 >= started_ms(joint) + WINDOW_MS
-    assert joint.counters()["DecisionsNotReady"] >= 1, "the service decided nothing before the window ended"
     now = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 4, "4 containers are held in all")
     assert set(now) == {*launched, *new}
     assert set(now.values()) == set(hosts.values()), "the new ones are near the old"
@@ -87,9 +86,8 @@ def test_c05_an_ask_before_any_server_has_registered_waits_and_runs_in_the_same_
     changes.start("service", "rm")
     joint.await_connected(90)
     app = gang(joint, 2, 4)
-    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_NEVER_FITS_NOW)
-    assert "no GPU server has registered yet" in sentence
-    assert "not all servers may have registered yet" in sentence
+    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_NOT_ASKED)
+    assert sentence.startswith("no server has registered with the resource manager yet")
     changes.start(*GPU_SERVERS[:2])
     app.hold(2)
     assert app.report()["attempt"].endswith("_000001")

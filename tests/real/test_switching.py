@@ -61,6 +61,11 @@ def to_shim(joint: ServedJoint, changes: Changes) -> None:
     joint.await_connected(90)
 
 
+def await_gpus(joint: ServedJoint, gpus: int) -> None:
+    """Wait until the ResourceManager counts so many GPUs as allocated."""
+    joint.until(lambda: joint.held().gpus, lambda held: held == gpus, f"{gpus} GPUs are allocated")
+
+
 def running(joint: ServedJoint, folder: Path, app: App, containers: int, *asks: dict[str, object]) -> None:
     """Let an application have its containers, and start their workers."""
     started = len(spells.read(folder))
@@ -88,18 +93,17 @@ def test_to_stock_placement_and_back_no_container_is_lost_and_no_gpu_is_counted_
     before = joint.until(lambda: placed(joint, ours), lambda now: len(now) == 4, "the service tells of the gang")
 
     to_stock(joint, changes)
-    assert joint.held().gpus == 4
+    await_gpus(joint, 4)
     registered_again(joint, ours)
     stock = joint.apps.submit(tags=["gang:2x2"]).register()
     running(joint, workers, stock, 2, on_hosts(2, 2, {"gpu-a1": 1, "gpu-a2": 1}, ["/rack-a"]))
-    assert joint.held().gpus == 8
-    assert len(spells.read(workers)) == 6
+    await_gpus(joint, 8)
 
     to_shim(joint, changes)
-    assert joint.held().gpus == 8
+    await_gpus(joint, 8)
     registered_again(joint, ours)
     registered_again(joint, stock)
-    assert placed(joint, ours) == before, "the GPUs that were told are known again"
+    joint.until(lambda: placed(joint, ours), lambda now: now == before, "the GPUs that were told are known again")
     taken = joint.until(lambda: placed(joint, ours, stock), lambda now: len(now) == 6, "the service tells of all six")
     assert len(set(gpus_of(taken))) == 8, "of the others nobody knows which they have; they count as in use"
     rest = joint.apps.submit(tags=["gang:8x1"]).register()

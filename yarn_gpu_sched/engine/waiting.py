@@ -122,12 +122,19 @@ def _not_asked(core: Core, record: JobRecord) -> WaitingReason:
     if not core.session.connected:
         return _NO_RESOURCE_MANAGER
     if not record.job.active:
-        sentence = "the resource manager has not let the application ask yet (its own limits)"
+        sentence = _not_let(core)
     elif record.containers or record.job.unmanaged:
         sentence = "the application master has not asked for containers yet"
     else:
         sentence = "the resource manager has not asked for the application's master yet"
     return WaitingReason(ReasonCode.NOT_ASKED, sentence)
+
+
+def _not_let(core: Core) -> str:
+    """Say why the resource manager does not let an application ask: its own limits, or it has no servers yet."""
+    if core.state.servers:
+        return "the resource manager has not let the application ask yet (its own limits)"
+    return "no server has registered with the resource manager yet, and until one has it lets nobody ask"
 
 
 _NO_RESOURCE_MANAGER = WaitingReason(
@@ -155,7 +162,7 @@ class _Answer:
         if not core.session.connected:
             return self._say(ReasonCode.NO_RESOURCE_MANAGER, _NO_RESOURCE_MANAGER.sentence)
         if not record.job.active:
-            sentence = "the resource manager has not let the application ask yet (its own limits)"
+            sentence = _not_let(core)
             return self._say(ReasonCode.NOT_ASKED, sentence)
         backoff = record.backoff
         if backoff is not None and backoff.until_s > core.now_s:
