@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+import pytest
+
 from tests.real.apps import App, AppError
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.embedded import ClusterSpec
 
+SOAK = "YGS_SOAK" in os.environ
+LONG = pytest.mark.skipif(not SOAK, reason="long: set YGS_SOAK=1")
+BOTH_IN_SOAK = [pytest.mark.both] if SOAK else []
 EXCLUDED = "yarn.resourcemanager.nodes.exclude-path"
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import App, gpus
-from tests.real.changes import Changes, changing, registered_again
+from tests.real.changes import BOTH_IN_SOAK, Changes, changing, registered_again
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300), *BOTH_IN_SOAK]
 GPU_SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2")
 WINDOW_MS = 8000
 

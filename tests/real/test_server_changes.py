@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,15 +9,14 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import App, gpus, on_hosts
-from tests.real.changes import Changes, changing
+from tests.real.changes import BOTH_IN_SOAK, LONG, Changes, changing
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300), *BOTH_IN_SOAK]
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 EXPIRY_MS = 6000
-LONG = pytest.mark.skipif("YGS_SOAK" not in os.environ, reason="long: set YGS_SOAK=1")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +10,11 @@ from defusedxml import ElementTree
 
 from tests.real import spells
 from tests.real.apps import App, gpus, on_hosts
-from tests.real.changes import Changes, changing, registered_again
+from tests.real.changes import LONG, Changes, changing, registered_again
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.embedded import STOCK_SCHEDULER
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
-LONG = pytest.mark.skipif("YGS_SOAK" not in os.environ, reason="long: set YGS_SOAK=1")
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(400), LONG]
 SCHEDULER, ADMIN_ENV = "yarn.resourcemanager.scheduler.class", "yarn.nodemanager.admin-env"
 BINDING = ("BASH_ENV", "YGS_BINDING_DIR", "YGS_SERVER_GPUS", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
