@@ -24,12 +24,13 @@ from yarn_gpu_sched.embedded import shim_jar
 
 TIMED = Path(__file__).parent / "timed"
 SERVERS = {"servers": 64, "server_gpus": 8, "beat_ms": 500}
-MASTERS = {"applications": 20, "gangs": 500, "gang": 8, "gap_ms": 100}
+MASTERS = {"applications": 20, "gangs": 300, "gang": 8, "gap_ms": 100}
 TURN_MS, ROUNDS = 250, 40
 # Before, it is Java's compilers that are measured.
-WARM_UP_CALLS, _WARM_UP_ROUNDS_MAX = 30_000, 200
+WARM_UP_CALLS, _WARM_UP_ROUNDS_MAX, _WARM_UP_ROUNDS_WITH_GANGS = 30_000, 400, 20
 # While it is suspended, the service neither reads nor answers; after 3 s of it the shim would take it for lost.
 _SLOW_ROUNDS = 3
+_GANGS_MIN = 10
 _P50_US_MAX, _P99_US_MAX = 20.0, 100.0
 BEAN = "yarn-gpu-sched:name=Allocate"
 _HEAP = ("-Xmx1g", "-Xms1g")
@@ -127,8 +128,8 @@ def _contender(name: str, folder: Path, scheduler: str, classes: Path) -> Iterat
 
 
 def _warm_up(calls: int, *contenders: Contender) -> None:
-    phase = Phase("warm-up", gangs=True)
-    for _ in range(_WARM_UP_ROUNDS_MAX):
+    for number in range(_WARM_UP_ROUNDS_MAX):
+        phase = Phase("warm-up", gangs=number < _WARM_UP_ROUNDS_WITH_GANGS)  # not all that were prepared
         for contender in contenders:
             contender.turn(phase)
         if min(contender.counted() for contender in contenders) >= calls:
@@ -163,7 +164,8 @@ def _figures(shim: Contender, stock: Contender, control: Contender) -> Iterator[
                 yield added(f"{phase.name}: {what}, {label}", taken, share, limit)
         if phase.gangs:
             each = ", ".join(f"{c.name} {c.gangs[phase.name]}" for c in (stock, control))
-            yield Figure(f"{phase.name}: gangs placed", shim.gangs[phase.name], "gangs", note=each)
+            placed = shim.gangs[phase.name]
+            yield Figure(f"{phase.name}: gangs placed", placed, "gangs", _GANGS_MIN, at_least=True, note=each)
 
 
 def added(name: str, taken: Sequence[list[float]], share: float, limit: float | None) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.real import beside
 from tests.real.apps import App, gpus, on_hosts, plain
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
@@ -72,25 +73,13 @@ def test_masters_wait_at_their_limit_and_go_in_order(joint: ServedJoint) -> None
 
 def test_a_master_that_asks_twice_as_much_each_time_is_served_while_the_service_is_away(joint: ServedJoint) -> None:
     """As Spark asks: 1, 2, 4, 8, each time what is wanted besides; what is idle is released, and asked for again."""
-    running, waiting = (joint.apps.submit(tags=["gang:3x4"]).register() for _ in range(2))
-    for app in (running, waiting):
-        app.allocate(gpus(3, 4))
-    running.hold(3)
-    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
-    joint.cluster.kill("service")
-    try:
-        joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
+    with beside.gangs(joint), beside.service_away(joint):
         spark = joint.apps.submit().register()
         grown = grows(spark, 0)
         spark.allocate(release=grown)
         await_held(joint, spark, 0)
         grows(spark, len(grown))
         spark.finish()
-    finally:
-        joint.cluster.start("service")
-    joint.await_connected()
-    running.finish()
-    waiting.hold(3)
 
 
 def grows(spark: App, before: int) -> list[str]:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.real.apps import App, gpus
+from tests.real import beside
 from tests.real.joint import ServedJoint
 from tests.real.spark import DYNAMIC, STATIC, SparkRun, spark_folder
-from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [
     pytest.mark.real,
@@ -38,28 +37,16 @@ def submitted(joint: ServedJoint, folder: Path, mode: str, settings: dict[str, s
 
 
 @pytest.fixture
-def gangs(joint: ServedJoint) -> Iterator[tuple[App, App]]:
-    """Let a gang run on three of four servers, and another wait for as many; it runs when the first has ended."""
-    running, waiting = (joint.apps.submit(tags=["gang:3x4"]).register() for _ in range(2))
-    running.allocate(gpus(3, 4))
-    running.hold(3)
-    waiting.allocate(gpus(3, 4))
-    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
-    yield running, waiting
-    assert joint.held().gpus == 12
-    running.finish()
-    waiting.hold(3)
+def gangs(joint: ServedJoint) -> Iterator[None]:
+    with beside.gangs(joint):
+        yield
 
 
 @pytest.fixture
-def service_away(joint: ServedJoint, gangs: tuple[App, App]) -> Iterator[None]:
-    """Kill the service, until the gangs' end is looked at."""
-    del gangs
-    joint.cluster.kill("service")
-    joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
-    yield
-    joint.cluster.start("service")
-    joint.await_connected()
+def service_away(joint: ServedJoint, gangs: None) -> Iterator[None]:
+    del gangs  # they come before the service goes
+    with beside.service_away(joint):
+        yield
 
 
 def counted(joint: ServedJoint, run: SparkRun, name: str) -> dict[str, Any]:
@@ -100,24 +87,22 @@ def containers(joint: ServedJoint, run: SparkRun) -> int:
     return int(joint.app(run.app_id)["runningContainers"])
 
 
+@pytest.mark.usefixtures("gangs")
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_spark_with_a_fixed_number_of_executors_finishes_beside_gangs(
-    joint: ServedJoint, gangs: tuple[App, App], workers: Path, mode: str
+    joint: ServedJoint, workers: Path, mode: str
 ) -> None:
     with submitted(joint, workers / "spark", mode, STATIC) as run:
         before, after = finishes(joint, run)
     assert before["busy"] == after["busy"] == 3
-    del gangs
 
 
+@pytest.mark.usefixtures("gangs")
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_spark_that_grows_and_shrinks_finishes_beside_gangs(
-    joint: ServedJoint, gangs: tuple[App, App], workers: Path, mode: str
-) -> None:
+def test_spark_that_grows_and_shrinks_finishes_beside_gangs(joint: ServedJoint, workers: Path, mode: str) -> None:
     with submitted(joint, workers / "spark", mode, DYNAMIC) as run:
         before, after = finishes(joint, run)
     assert min(before["busy"], after["busy"]) > 1, "it has grown, shrunk to none and grown again"
-    del gangs
 
 
 @pytest.mark.usefixtures("service_away")
