@@ -123,13 +123,12 @@ public final class Exchange<S, J> implements Runnable {
 
     private void decide(Decision decision) {
       Outcome outcome = outcomes.get(decision.getDecisionId());
+      if (outcome != null) counters.add(Counters.Of.DECISIONS_REPEATED, 1);
       if (outcome == null) {
         outcome = answer(decision);
         outcomes.put(decision.getDecisionId(), outcome);
         if (outcomes.size() > OUTCOMES_KEPT_MAX) outcomes.remove(outcomes.keySet().iterator().next());
         counters.outcome(outcome.getCode());
-      } else {
-        counters.add(Counters.Of.DECISIONS_REPEATED, 1);
       }
       out.add(Change.newBuilder().setOutcome(outcome));
     }

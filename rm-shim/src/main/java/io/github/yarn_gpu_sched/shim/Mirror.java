@@ -39,9 +39,7 @@ final class Mirror<S, J> {
   }
 
   /** Takes what is marked as the next round, unless one is under way. */
-  void nextRound() {
-    if (steps.isEmpty()) plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs());
-  }
+  void nextRound() { if (steps.isEmpty()) plan(marks.drainQueues(), marks.drainServers(), marks.drainJobs()); }
 
   /** Marks what YARN tells no scheduler of: that it activates an application, that a server which takes no containers changes. */
   void watch() {
@@ -65,9 +63,7 @@ final class Mirror<S, J> {
   }
 
   /** A decision of this session made the container: its outcome tells of it. */
-  void committed(S server, Container container) {
-    containers.computeIfAbsent(server, s -> new HashMap<>()).put(container.getContainerId(), container);
-  }
+  void committed(S server, Container one) { containers.computeIfAbsent(server, s -> new HashMap<>()).put(one.getContainerId(), one); }
 
   /** When the job's asks last changed, System.nanoTime(); null if it has none. */
   Long askedAtNs(String jobId) { return askedAtNs.get(jobId); }

@@ -62,7 +62,7 @@ final class Departing {
 
   /** The server is back without a list of what it runs. */
   synchronized void back(NodeId server) {
-    for (RMContainer one : Objects.requireNonNullElse(lostServers.remove(server), List.<RMContainer>of())) add(one);
+    Objects.requireNonNullElse(lostServers.remove(server), List.<RMContainer>of()).forEach(this::add);
   }
 
   /** After a server's report. True when one departed. */

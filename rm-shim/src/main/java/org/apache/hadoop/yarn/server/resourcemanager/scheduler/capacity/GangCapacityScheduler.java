@@ -87,15 +87,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
   Gate gate(ApplicationAttemptId attempt) { return gates.get(attempt); }
   boolean recovered(ApplicationId job) { return recovered.contains(job); }
 
-  void changed(ApplicationId job) {
-    marks.job(job);
-    marks.hurry();
-  }
-
-  void changed(NodeId server) {
-    marks.server(server);
-    marks.hurry();
-  }
+  void changed(ApplicationId job) { marks.job(job); marks.hurry(); }
+  void changed(NodeId server) { marks.server(server); marks.hurry(); }
 
   /** Servers without GPUs stay with stock placement, where no ask for GPUs can land: it fits on no such server. */
   @Override CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {

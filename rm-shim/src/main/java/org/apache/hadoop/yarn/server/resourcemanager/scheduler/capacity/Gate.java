@@ -23,15 +23,8 @@ final class Gate {
   private final List<NMToken> tokens = new ArrayList<>();
 
   /** For a commit: waits for an allocate that is under way, a fraction of a millisecond. */
-  void close() {
-    wanted = true;
-    lock.lock();
-  }
-
-  void open() {
-    wanted = false;
-    lock.unlock();
-  }
+  void close() { wanted = true; lock.lock(); }
+  void open() { wanted = false; lock.unlock(); }
 
   /** For allocate. A waiting commit goes first, or a master that polls without pause could keep it out. */
   boolean tryEnter() { return !wanted && lock.tryLock(); }

@@ -42,7 +42,7 @@ final class Unserved {
   }
 
   /** The resource manager hands a YarnException on to the master; that its scheduler cannot declare one makes no difference. */
-  @SuppressWarnings("unchecked")
+  @SuppressWarnings("unchecked")  // nothing is cast: the type only tells the compiler what may be thrown
   private static <E extends Throwable> void refuse(String format, Object... with) throws E {
     throw (E) new InvalidResourceRequestException(String.format(Locale.ROOT, format, with));
   }

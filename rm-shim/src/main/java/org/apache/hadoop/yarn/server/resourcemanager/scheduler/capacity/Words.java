@@ -46,9 +46,7 @@ final class Words {
   }
 
   /** Allocation tags survive a restart of the resource manager: the servers hand them back. */
-  static Set<String> tags(List<Integer> gpuIndices) {
-    return gpuIndices.stream().map(index -> "gpu_" + index).collect(Collectors.toSet());
-  }
+  static Set<String> tags(List<Integer> gpuIndices) { return gpuIndices.stream().map(index -> "gpu_" + index).collect(Collectors.toSet()); }
 
   /** GPU indices, ascending, from a container's allocation tags; empty unless they are as many as its GPUs. */
   static Set<Integer> gpuIndices(RMContainer container) {
