@@ -175,10 +175,13 @@ def test_c14_a_name_with_control_sequences_reaches_no_terminal(joint: ServedJoin
 def test_c26_what_the_resource_manager_rounds_up_is_what_is_granted(joint: ServedJoint) -> None:
     app = registered(joint, "gang:2x1")
     app.allocate(gpus(2, 1, memory_mb=50))
-    got = app.hold(2)
+    joint.await_held(Held(2, 0, 2 * 64, 2, 0))
+    got = app.allocate(gpus(2, 1, memory_mb=50))["allocated"]  # they answer it, though of another size
     assert [one["memory_mb"] for one in got] == [64, 64]
-    assert joint.client.job(app.app_id).used.memory_mb == 128
-    app.allocate(gpus(2, 1, memory_mb=50))  # two more, though what is asked is not what was granted
+    servers(joint, app, 2)
+    assert joint.client.job(app.app_id).used.memory_mb == 2 * 64
+    assert pending(joint, app) == []
+    app.allocate(gpus(2, 1, memory_mb=50))
     app.hold(4)
     assert joint.held() == Held(4, 0, 4 * 64, 4, 0)
 

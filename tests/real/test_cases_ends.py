@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 KILLS = 20
-LIFETIME_S = 8
 
 
 def gang(joint: ServedJoint, containers: int, each: int, **more: object) -> App:
@@ -44,9 +43,10 @@ def await_end(joint: ServedJoint, app: App) -> job_pb2.JobEnd.ValueType:
 def test_c25_a_job_that_waits_ends_with_its_lifetime_and_is_placed_no_more(joint: ServedJoint) -> None:
     holder = gang(joint, 4, 4)
     holder.hold(4)
-    app = gang(joint, 4, 4, lifetime_s=LIFETIME_S)
+    app = gang(joint, 4, 4, lifetime_s=600)
     joint.await_state(app.app_id, FULL)
     assert joint.client.job(app.app_id).job.HasField("expire_time")
+    app.limit(1)
     assert await_end(joint, app) == job_pb2.JOB_END_KILLED
     assert "lifetime" in joint.client.job(app.app_id).diagnostics.lower()
     holder.finish()

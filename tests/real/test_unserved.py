@@ -38,7 +38,7 @@ def change(kind: str, container: Answer, memory_mb: int = 256, **more: int) -> d
 def refused(app: App, joint: ServedJoint, *told: str, **request: object) -> None:
     """Ask something refused, with an ask beside it: the sentence tells what it must, nothing is applied, the master may go on."""
     with pytest.raises(AppError) as problem:
-        app.allocate(gpus(1, 2, key=9), **request)  # type: ignore[arg-type] # by name
+        app.allocate(gpus(1, 2, key=9), **request)  # type: ignore[arg-type] # requests by name
     assert "InvalidResourceRequestException" in str(problem.value)
     for words in told:
         assert words in str(problem.value)
