@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MADE := .make
 HADOOP ?= 3.4.2
+HADOOP_TOO := 3.5.0
 SHIM_JAR := rm-shim/target/ygs-rm-shim.jar
 PYTEST_ARGS ?=
 SOAK_ROUNDS ?= 10
@@ -23,7 +24,7 @@ SHIM_SOURCES := $(shell find rm-shim/src proto/yarn_gpu_sched -type f 2>/dev/nul
 # JAVA_HOME is looked up only by what needs it.
 WITH_JDK = export JAVA_HOME="$$(tools/java_home.sh)"; export PATH="$$JAVA_HOME/bin:$$PATH"
 
-.PHONY: help setup demo test lint bench soak spark cleanroom stubs lock hadoop shim proto-image check-ignores clean
+.PHONY: help setup demo test lint bench soak spark cleanroom stubs lock hadoop shim proto-image check-ignores clean hadoop-of-tests
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -33,7 +34,7 @@ setup: $(MADE)/venv hadoop shim ## Make the environment, fetch the Hadoop jars, 
 demo: setup ## Show the joint on a real cluster of local processes
 	@$(WITH_JDK); $(BIN)/ygs demo
 
-test: setup $(if $(shell command -v npm),$(BUF)) ## Run every test
+test: setup hadoop-of-tests $(if $(shell command -v npm),$(BUF)) ## Run every test
 	@$(WITH_JDK); $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar
@@ -53,7 +54,7 @@ lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, t
 bench: setup ## Measure; figures and limits as JSON under build/bench/
 	@$(WITH_JDK); mkdir -p build/bench; $(BIN)/python -m benchmarks --out build/bench
 
-soak: setup spark ## Long random runs of the engine and of the tests on real processes, SOAK_ROUNDS times; stops at a failure
+soak: setup hadoop-of-tests spark ## Long random runs of the engine and of the tests on real processes, SOAK_ROUNDS times; stops at a failure
 	@$(WITH_JDK); export YGS_SOAK=1 YGS_RANDOM=1
 	for round in $$(seq 1 $(SOAK_ROUNDS)); do
 	    echo "==> round $$round of $(SOAK_ROUNDS)"
@@ -78,6 +79,10 @@ spark: $(MADE)/venv ## Fetch Spark's Python package (400 MB), for the tests of r
 hadoop: $(MADE)/venv $(MADE)/java
 	@$(WITH_JDK); tools/progress.sh "jars of Hadoop $(HADOOP)" \
 	    $(BIN)/python -c 'import sys; from yarn_gpu_sched.embedded.fetch import main; sys.exit(main())' $(HADOOP)
+
+# The tests of real clusters run on a second line of Hadoop as well.
+hadoop-of-tests: hadoop
+	@$(MAKE) hadoop HADOOP=$(HADOOP_TOO)
 
 shim: $(SHIM_JAR)
 
