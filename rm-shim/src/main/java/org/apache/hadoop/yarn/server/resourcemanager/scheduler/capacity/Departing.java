@@ -9,8 +9,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 /**
  * Containers with GPUs that the resource manager has struck off a server's list although the server may still run them: ended
  * between their acquisition and the server's first report of them, or on a server that fell ill. They hold their GPUs until the
- * server reports their end, or has reported twice since it was told to end them and never knew of them. Those of a server that was
- * lost are set aside: if it comes back, it may still run them, and YARN asks it for no list.
+ * server reports their end, or makes its third report after it was told to end them and never knew of them. Those of a server that
+ * was lost are set aside: if it comes back, it may still run them, and YARN asks it for no list.
  */
 final class Departing {
   private static final int REPORTS_WITHOUT_IT = 2;
