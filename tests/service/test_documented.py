@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.service import Settings
 from yarn_gpu_sched.service.metrics import Metrics
 
@@ -47,6 +48,15 @@ def test_every_metric_with_its_labels() -> None:
         kind = "_total" if metric.type == "counter" else ""
         wanted.append((f"`{metric.name}{kind}`", metric.documentation))
     assert [(row[0], row[2]) for row in rows("| series | labels")] == wanted
+
+
+def test_every_value_of_a_label() -> None:
+    written = {state.value for state in JobState}
+    for call in calls("labels"):
+        written |= set(constants([node for node in ast.walk(call) if isinstance(node, ast.expr)]))
+    values = " ".join(row[1].partition(":")[2] for row in rows("| series | labels"))
+    reasons = set(re.findall("`([A-Z_]+)`", TEXT.partition("| reason | status")[2].partition("\n\n")[0]))
+    assert set(re.findall(r"`(\w+)`", values)) == written - reasons
 
 
 def test_every_reason_of_a_refusal() -> None:
