@@ -38,7 +38,11 @@ class Changes:
         for name in names:
             if self.runs(name):
                 self.joint.cluster.kill(name, by)
-                self.joint.until(partial(self.runs, name), lambda runs: not runs, f"{name} has ended")
+                self.await_ended(name)
+
+    def await_ended(self, name: str) -> None:
+        """Wait until a daemon runs no more."""
+        self.joint.until(partial(self.runs, name), lambda runs: not runs, f"{name} has ended")
 
     def runs(self, name: str) -> bool:
         """Whether a daemon runs."""
@@ -74,12 +78,15 @@ class Changes:
         self.joint.cluster.await_servers(wait_s=90)
         self.joint.await_connected(90)
 
-    def exclude(self, *hosts: str, gracefully: bool = True) -> None:
-        """Decommission these servers and recommission all others, as an administrator does."""
+    def exclude(self, *hosts: str, gracefully: bool = True, timeout_s: int = 3600) -> None:
+        """Decommission these servers and recommission all others, as an administrator does.
+
+        timeout_s: counted from when a server began to drain, also where it is changed while one does.
+        """
         path = self.joint.folder / "excluded"
         path.write_text("".join(f"{host}\n" for host in hosts))
         self.joint.cluster.configure({EXCLUDED: str(path)})
-        graceful = ["-g", "3600", "-server"] if gracefully else []
+        graceful = ["-g", str(timeout_s), "-server"] if gracefully else []
         done = self.joint.cluster.yarn("rmadmin", "-refreshNodes", *graceful)
         assert done.returncode == 0, done.stderr
 

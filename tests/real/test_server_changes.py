@@ -26,16 +26,20 @@ def changes(joint: ServedJoint) -> Iterator[Changes]:
         yield them
 
 
-def asking(joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a") -> App:
+def asking(
+    joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a", attempts: int = 1
+) -> App:
     """Ask for a gang, anywhere or on one host alone."""
-    app = joint.apps.submit(tags=[f"gang:{containers}x{each}"]).register()
+    app = joint.apps.submit(tags=[f"gang:{containers}x{each}"], attempts=attempts).register()
     app.allocate(on_hosts(containers, each, {host: containers}, [rack]) if host else gpus(containers, each))
     return app
 
 
-def running(joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a") -> App:
+def running(
+    joint: ServedJoint, containers: int, each: int, host: str = "", rack: str = "/rack-a", attempts: int = 1
+) -> App:
     """Place a gang."""
-    app = asking(joint, containers, each, host, rack)
+    app = asking(joint, containers, each, host, rack, attempts)
     app.hold(containers)
     return app
 
@@ -60,6 +64,11 @@ def await_seen(joint: ServedJoint, host: str, *expected: object) -> None:
 def hosts(joint: ServedJoint, app: App) -> list[str]:
     """Return the hosts on which a job has GPUs, by the service."""
     return sorted(server.partition(":")[0] for server, indices in joint.placed(app.app_id).values() if indices)
+
+
+def await_lost(app: App, ended: int) -> None:
+    """Wait for the end of one more container, which makes so many, and see that it is by no fault of its own."""
+    assert [one["exit"] for one in app.await_completed(ended)] == [-100]
 
 
 def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usable_at_once_afterwards(
@@ -92,6 +101,52 @@ def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usabl
     assert later.allocate()["allocated"] == [], "what was lost with its server goes before fresh jobs"
     (workers / "stop").touch()
     stays.await_completed(2)
+
+
+def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_elsewhere_or_starts_anew_as_a_whole(
+    joint: ServedJoint, workers: Path, changes: Changes
+) -> None:
+    beside, _ = [running(joint, 1, 4, host, "/rack-b") for host in ("gpu-b1", "gpu-b2")]
+    app = running(joint, 2, 3, attempts=2)
+    app.launch(joint.worker(workers, "stop"))
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 2, "2 workers have started")
+    changes.exclude("gpu-a2")
+    await_seen(joint, "gpu-a2", "DRAINING", "/rack-a", 4, 3)
+    placed = joint.placed(app.app_id)
+    assert hosts(joint, app) == ["gpu-a1", "gpu-a2"]
+    fresh = asking(joint, 1, 1, "gpu-a2")
+    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
+    later = asking(joint, 2, 3)
+    joint.await_state(later.app_id, FULL)
+    assert fresh.allocate()["allocated"] == [], "one of its GPUs is free, and nothing new goes there"
+    assert joint.placed(app.app_id) == placed
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values()), "what ran there goes on"
+
+    beside.kill()
+    changes.exclude("gpu-a2", timeout_s=1)  # has passed
+    await_lost(app, 1)
+    sentence = joint.await_state(app.app_id, DEGRADED)
+    assert sentence == "1 of 2 containers of the gang were lost; its master asks for no replacement", "no place is held"
+    app.allocate(gpus(1, 3))
+    app.hold(3)  # counted from the start
+    assert hosts(joint, app) == ["gpu-a1", "gpu-b1"], "repaired elsewhere"
+
+    changes.exclude("gpu-a2", "gpu-b1")  # its container there has not been started: YARN does not wait for it
+    await_lost(app, 2)
+    app.allocate(gpus(1, 3))
+    joint.until(lambda: hosts(joint, app), lambda now: now == [], "the rest is freed, for it starts anew as a whole")
+    app.allocate(gpus(2, 3))
+    changes.await_ended("gpu-a2")
+    changes.exclude()
+    changes.start("gpu-a2")
+    again = [str(one["container"]) for one in app.hold(5)]
+    fresh.hold(1)
+    assert (hosts(joint, app), hosts(joint, fresh)) == (["gpu-a1", "gpu-a2"], ["gpu-a2"]), "usable at once"
+    assert later.allocate()["allocated"] == [], "it kept its place in the order"
+    app.launch(joint.worker(workers, "stop"), again)
+    joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "2 workers have started anew")
+    (workers / "stop").touch()
+    app.await_completed(5)
 
 
 def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_gets_nothing_new(
@@ -127,10 +182,16 @@ def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_
 ) -> None:
     changes.odd.add("rm")
     joint.cluster.configure({"yarn.nm.liveness-monitor.expiry-interval-ms": str(EXPIRY_MS)})
-    joint.cluster.change_server("gpu-b2", rack="/rack-c")
+    joint.cluster.change_server("gpu-b2", rack="/rack-a")
     changes.restart("rm")
     changes.await_back()
-    await_seen(joint, "gpu-b2", "RUNNING", "/rack-c", 4, 0)
+    await_seen(joint, "gpu-b2", "RUNNING", "/rack-a", 4, 0)
+    in_one_domain = joint.apps.submit(tags=["gang:3x4", "locality:1"]).register()
+    in_one_domain.allocate(gpus(3, 4))
+    in_one_domain.hold(3)
+    assert hosts(joint, in_one_domain) == ["gpu-a1", "gpu-a2", "gpu-b2"], "no rack had three servers before"
+    in_one_domain.kill()
+    joint.await_idle()
 
     app = running(joint, 4, 2)
     app.launch(joint.worker(workers, "stop"))
