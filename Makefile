@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 MADE := .make
 HADOOP ?= 3.4.2
 HADOOP_TOO := 3.5.0
+HADOOP_MORE := 3.4.3
 SHIM_JAR := rm-shim/target/ygs-rm-shim.jar
 PYTEST_ARGS ?=
 SOAK_ROUNDS ?= 10
@@ -35,7 +36,7 @@ demo: setup ## Show the joint on a real cluster of local processes
 	@$(WITH_JDK); $(BIN)/ygs demo
 
 test: setup hadoop-of-tests $(if $(shell command -v npm),$(BUF)) ## Run every test
-	@$(WITH_JDK); $(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(WITH_JDK); $(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),tools/test.sh $(BIN)/python $(HADOOP) $(HADOOP_TOO))
 
 lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar
 	@failed=0
@@ -60,6 +61,8 @@ soak: setup hadoop-of-tests spark ## Long random runs of the engine and of the t
 	    echo "==> round $$round of $(SOAK_ROUNDS)"
 	    $(BIN)/python -m pytest -q -x -m "real or slow" --hadoop both $(PYTEST_ARGS)
 	done
+	echo "==> once on Hadoop $(HADOOP_MORE)"
+	$(BIN)/python -m pytest -q -x -m "real and both" --hadoop $(HADOOP_MORE) $(PYTEST_ARGS)
 
 cleanroom: ## Demo and tests in a fresh clone inside an empty Debian 12 root
 	@tools/cleanroom.sh

@@ -29,8 +29,11 @@ _QUICK = {
 _SERVED = {
     "yarn.nodemanager.aux-services": "mapreduce_shuffle",
     "yarn.cluster.max-application-priority": "10",
-    "yarn.scheduler.capacity.root.queues": "default,debounced",
-    "yarn.scheduler.capacity.root.default.capacity": "90",
+    "yarn.scheduler.capacity.root.queues": "default,debounced,small",
+    "yarn.scheduler.capacity.root.default.capacity": "89",
+    "yarn.scheduler.capacity.root.small.capacity": "1",
+    "yarn.scheduler.capacity.root.small.maximum-capacity": "10",
+    "yarn.scheduler.capacity.root.small.user-limit-factor": "-1",
     "yarn.scheduler.capacity.root.debounced.capacity": "10",
     "yarn.scheduler.capacity.root.debounced.maximum-capacity": "100",
     "yarn.scheduler.capacity.root.debounced.user-limit-factor": "-1",

@@ -64,8 +64,9 @@ def test_nothing_goes_on_the_blacklist_until_the_master_changes_its_mind(joint: 
     assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b2"]
 
 
-def test_a_ceiling_keeps_a_gang_in_one_rack(joint: ServedJoint) -> None:
-    app = registered(joint, "gang:3x4", "locality:1")
+@pytest.mark.parametrize("ceiling", ["locality:0", "locality:1"])
+def test_a_ceiling_keeps_a_gang_in_one_rack(joint: ServedJoint, ceiling: str) -> None:
+    app = registered(joint, "gang:3x4", ceiling, "runtime:600")
     app.allocate(gpus(3, 4))
     assert joint.await_state(app.app_id, CONFINED).endswith("in one RDMA domain")
     free = registered(joint, "gang:3x4", "locality:2@0")
@@ -122,7 +123,9 @@ def test_a_job_that_is_moved_to_another_queue_is_charged_there(joint: ServedJoin
     assert done.returncode == 0, done.stdout + done.stderr
     used = lambda: {use.virtual_cluster.path: use.used.gpus for use in joint.client.virtual_clusters()}  # noqa: E731 - one line, used once
     joint.until(
-        used, lambda now: now == {"root.default": 0, "root.debounced": 4}, "4 GPUs are charged to the other queue"
+        used,
+        lambda now: now == {"root.default": 0, "root.debounced": 4, "root.small": 0},
+        "4 GPUs are charged to the other queue",
     )
 
 
@@ -147,6 +150,30 @@ def test_a_tag_that_cannot_be_read_ends_the_application_and_is_shown(joint: Serv
     app_id = submitted_to_be_refused(joint.apps, tag, "mine")
     ended = joint.until(lambda: joint.app(app_id), lambda now: now["state"] == "KILLED", f"{tag} is refused")
     assert f'tag "{tag}"' in ended["diagnostics"]
+
+
+def test_an_ask_of_another_size_than_the_tag_says_ends_the_application(joint: ServedJoint) -> None:
+    app = registered(joint, "gang:2x2")
+    app.allocate(gpus(2, 1))
+    ended = joint.until(lambda: joint.app(app.app_id), lambda now: now["state"] == "KILLED", "it is refused")
+    assert 'tag "gang:2x2" says 2 GPUs a container, an ask has 1' in ended["diagnostics"]
+
+
+def test_a_decision_that_the_resource_manager_refuses_is_the_reason_and_is_seldom_tried(joint: ServedJoint) -> None:
+
+    def tried() -> int:
+        return int(joint.counters().get("DecisionsQueueLimit", 0))
+
+    before = tried()
+    app = registered(joint, "gang:1x2", queue="small")  # which may have a tenth of 16 GPUs
+    app.allocate(gpus(1, 2))
+    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_REFUSED_BY_RM)
+    assert "refused the last decision as queue_limit (queue root.small" in sentence
+    joint.until(tried, lambda now: now >= before + 5, "it is tried five times, for which 3.1 s must pass")
+    other = registered(joint, "gang:4x4")
+    other.allocate(gpus(4, 4))
+    other.hold(4)
+    assert tried() < before + 20
 
 
 def test_what_stock_placement_puts_on_a_server_without_gpus_is_told_at_once(joint: ServedJoint) -> None:

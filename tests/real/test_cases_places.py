@@ -225,4 +225,4 @@ def test_a_job_that_waits_and_is_moved_is_placed_and_charged_where_it_went(joint
     holder.finish()
     app.hold(4)
     used = {use.virtual_cluster.path: use.used.gpus for use in joint.client.virtual_clusters()}
-    assert used == {"root.default": 0, "root.debounced": 16}
+    assert used == {"root.default": 0, "root.debounced": 16, "root.small": 0}

@@ -38,4 +38,7 @@ def test_c26_a_cluster_without_the_resource_type_runs_jobs_that_ask_no_gpu(
         ended = lambda: joint.client.job(app_id).end  # noqa: E731 - one line, used once
         joint.until(ended, lambda end: end == job_pb2.JOB_END_SUCCEEDED, "the service knows that it succeeded")
         assert joint.client.cluster().capacity.gpus == 0
+        types = cluster.rm_rest("/ws/v1/cluster/metrics")["clusterMetrics"]["totalClusterResourcesAcrossPartition"]
+        names = {one["name"] for one in types["resourceInformations"]["resourceInformation"]}
+        assert names == {"memory-mb", "vcores"}, "the cluster knows GPUs after all"
         joint.client.close()

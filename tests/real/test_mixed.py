@@ -14,6 +14,9 @@ pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 # A server has 8,192 MB. Nine tenths of a GPU server's are its GPUs' shares, 1,843 MB each; what is left holds one helper.
 HELPER_MB, SHARE_MB = 768, 1792
 HELPERS = 10 + 4  # on the server without GPUs, and on those with
+# Likewise 24 vcores, of which nine tenths are 5.4 a GPU.
+HELPER_VCORES, SHARE_VCORES = 3, 5
+HELPERS_BY_VCORES = 8 + 4
 # A tenth of the GPU servers' memory, 3,276 MB, is for masters.
 MASTER_MB, MASTERS = 512, 6
 
@@ -26,20 +29,30 @@ def await_held(joint: ServedJoint, app: App, containers: int) -> None:
     joint.until(lambda: held(joint, app), lambda now: now == containers, f"{app.app_id} holds {containers}")
 
 
-def test_helpers_leave_each_free_gpu_its_share_of_memory(joint: ServedJoint) -> None:
+@pytest.mark.parametrize(
+    ("helper", "on_first", "asked", "worker"),
+    [
+        (plain(40, HELPER_MB), HELPERS, 40, gpus(16, memory_mb=SHARE_MB)),
+        (plain(20, vcores=HELPER_VCORES), HELPERS_BY_VCORES, 20, gpus(16, vcores=SHARE_VCORES)),
+    ],
+    ids=["memory", "vcores"],
+)
+def test_helpers_leave_each_free_gpu_its_share(
+    joint: ServedJoint, helper: dict[str, object], on_first: int, asked: int, worker: dict[str, object]
+) -> None:
     """C28: helpers fill servers with GPUs, and a worker hangs for ever."""
     helpers = joint.apps.submit().register()
-    helpers.allocate(plain(40, HELPER_MB))
-    await_held(joint, helpers, HELPERS)
+    helpers.allocate(helper)
+    await_held(joint, helpers, on_first)
     gang = joint.apps.submit(tags=["gang:16x1"]).register()
-    gang.allocate(gpus(16, memory_mb=SHARE_MB))
+    gang.allocate(worker)
     gang.hold(16)
-    assert held(joint, helpers) == HELPERS
+    assert held(joint, helpers) == on_first
     gang.finish()
     small = joint.apps.submit(tags=["gang:16x1"]).register()
     small.allocate(gpus(16))
     small.hold(16)
-    await_held(joint, helpers, 40)  # GPUs that are in use need no share
+    await_held(joint, helpers, asked)  # GPUs that are in use need no share
 
 
 @pytest.fixture

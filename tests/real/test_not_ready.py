@@ -18,10 +18,11 @@ WAIT_MS = 600_000  # longer than any test: it must not end before the decision c
 
 
 @pytest.fixture
-def restarted(classes: Path, tmp_path: Path) -> Iterator[tuple[Session, str]]:
+def restarted(hadoop: str, classes: Path, tmp_path: Path) -> Iterator[tuple[Session, str]]:
     """Restart a ResourceManager that knows an application; yield the link's session with it, and the application."""
     with ScriptedService() as service:
         spec = ClusterSpec(
+            hadoop=hadoop,
             servers=(),
             hdfs=False,
             service_address=service.address,

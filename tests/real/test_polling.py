@@ -18,10 +18,10 @@ SERVERS, SERVER_GPUS = 128, 8  # what a gang held is free after two heartbeats: 
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+def cluster(hadoop: str, tmp_path: Path) -> Iterator[EmbeddedCluster]:
     """Boot a ResourceManager without servers of its own, and the service."""
     address = f"127.0.0.1:{free_port()}"
-    spec = ClusterSpec(servers=(), hdfs=False, service_address=address, extra_classpath=(shim_jar(),))
+    spec = ClusterSpec(hadoop=hadoop, servers=(), hdfs=False, service_address=address, extra_classpath=(shim_jar(),))
     with EmbeddedCluster(tmp_path / "cluster", spec) as cluster:
         serve(cluster, YGS_LISTEN=address)
         yield cluster

@@ -26,9 +26,9 @@ ENDS_S_MAX = 60
 Ended = tuple[str, str]
 
 
-def _start(folder: Path, settings: Mapping[str, str]) -> Ended:
+def _start(folder: Path, hadoop: str, settings: Mapping[str, str]) -> Ended:
     """Start a ResourceManager; return why it did not come up, empty if it did, and its log."""
-    cluster = EmbeddedCluster(folder, ClusterSpec(servers=(), hdfs=False, settings=settings))
+    cluster = EmbeddedCluster(folder, ClusterSpec(hadoop=hadoop, servers=(), hdfs=False, settings=settings))
     try:
         cluster.up(ready_s_max=ENDS_S_MAX)
         why = ""
@@ -40,11 +40,11 @@ def _start(folder: Path, settings: Mapping[str, str]) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Future[Ended]]:
+def ended(hadoop: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Future[Ended]]:
     """Start a ResourceManager for each bad setting, two at a time."""
     with ThreadPoolExecutor(2) as threads:
         return {
-            (key, value): threads.submit(_start, tmp_path_factory.mktemp("refused") / "rm", {key: value})
+            (key, value): threads.submit(_start, tmp_path_factory.mktemp("refused") / "rm", hadoop, {key: value})
             for key, value in BAD
         }
 

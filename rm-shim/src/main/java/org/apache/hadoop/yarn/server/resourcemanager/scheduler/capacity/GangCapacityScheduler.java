@@ -1,5 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
+import static org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration.SCHEDULE_ASYNCHRONOUSLY_ENABLE;
+
 import io.github.yarn_gpu_sched.shim.*;
 import java.io.IOException;
 import java.util.*;
@@ -40,10 +42,10 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public void serviceInit(Configuration conf) throws Exception {
     settings = new Settings(conf);
-    conf.setIfUnset(CapacitySchedulerConfiguration.SCHEDULE_ASYNCHRONOUSLY_ENABLE, "false");  // Hadoop 3.5 takes true for unset
+    // Hadoop 3.5 takes true for unset.
+    conf.set(SCHEDULE_ASYNCHRONOUSLY_ENABLE, new CapacitySchedulerConfiguration(conf).get(SCHEDULE_ASYNCHRONOUSLY_ENABLE, "false"));
     super.serviceInit(conf);
-    Settings.refuse(conf);
-    Settings.refuse(getConfiguration());
+    Settings.refuse(getConfiguration());  // yarn-site.xml's are among them
     rmContext.getYarnConfiguration().setIfUnset(YarnConfiguration.APPLICATION_PLACEMENT_TYPE_CLASS, GpuAskAllocator.class.getName());
   }
 

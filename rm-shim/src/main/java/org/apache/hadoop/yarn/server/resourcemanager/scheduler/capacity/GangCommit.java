@@ -169,6 +169,7 @@ final class GangCommit {
     try {
       scheduler.completedContainer(one, SchedulerUtils.createAbnormalContainerStatus(one.getContainerId(),
           "Taken back: the gang could not be committed as a whole"), RMContainerEventType.KILL);
+      scheduler.lost.remove(one.getContainerId().toString());  // nobody was told that it was there
       return true;
     } catch (RuntimeException e) {
       LOG.error("Taking back container {} failed", one.getContainerId(), e);
