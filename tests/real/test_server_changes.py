@@ -103,6 +103,12 @@ def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usabl
     stays.await_completed(2)
 
 
+def recommission(changes: Changes, name: str) -> None:
+    changes.await_ended(name)
+    changes.exclude()
+    changes.start(name)
+
+
 def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_elsewhere_or_starts_anew_as_a_whole(
     joint: ServedJoint, workers: Path, changes: Changes
 ) -> None:
@@ -114,9 +120,8 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     await_seen(joint, "gpu-a2", "DRAINING", "/rack-a", 4, 3)
     placed = joint.placed(app.app_id)
     assert hosts(joint, app) == ["gpu-a1", "gpu-a2"]
-    fresh = asking(joint, 1, 1, "gpu-a2")
+    fresh, later = asking(joint, 1, 1, "gpu-a2"), asking(joint, 2, 3)
     joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
-    later = asking(joint, 2, 3)
     joint.await_state(later.app_id, FULL)
     assert fresh.allocate()["allocated"] == [], "one of its GPUs is free, and nothing new goes there"
     assert joint.placed(app.app_id) == placed
@@ -136,17 +141,13 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     app.allocate(gpus(1, 3))
     joint.until(lambda: hosts(joint, app), lambda now: now == [], "the rest is freed, for it starts anew as a whole")
     app.allocate(gpus(2, 3))
-    changes.await_ended("gpu-a2")
-    changes.exclude()
-    changes.start("gpu-a2")
+    recommission(changes, "gpu-a2")
     again = [str(one["container"]) for one in app.hold(5)]
     fresh.hold(1)
     assert (hosts(joint, app), hosts(joint, fresh)) == (["gpu-a1", "gpu-a2"], ["gpu-a2"]), "usable at once"
     assert later.allocate()["allocated"] == [], "it kept its place in the order"
     app.launch(joint.worker(workers, "stop"), again)
     joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "2 workers have started anew")
-    (workers / "stop").touch()
-    app.await_completed(5)
 
 
 def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_gets_nothing_new(
@@ -176,6 +177,15 @@ def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_get
     app.await_completed(3)
 
 
+def a_gang_of_one_rack_takes(joint: ServedJoint, names: list[str]) -> None:
+    app = joint.apps.submit(tags=[f"gang:{len(names)}x4", "locality:1"]).register()
+    app.allocate(gpus(len(names), 4))
+    app.hold(len(names))
+    assert hosts(joint, app) == names
+    app.kill()
+    joint.await_idle()
+
+
 @LONG
 def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_its_gpus_when_it_is_back(
     joint: ServedJoint, workers: Path, changes: Changes
@@ -186,12 +196,7 @@ def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_
     changes.restart("rm")
     changes.await_back()
     await_seen(joint, "gpu-b2", "RUNNING", "/rack-a", 4, 0)
-    in_one_domain = joint.apps.submit(tags=["gang:3x4", "locality:1"]).register()
-    in_one_domain.allocate(gpus(3, 4))
-    in_one_domain.hold(3)
-    assert hosts(joint, in_one_domain) == ["gpu-a1", "gpu-a2", "gpu-b2"], "no rack had three servers before"
-    in_one_domain.kill()
-    joint.await_idle()
+    a_gang_of_one_rack_takes(joint, ["gpu-a1", "gpu-a2", "gpu-b2"])  # no rack had three servers before
 
     app = running(joint, 4, 2)
     app.launch(joint.worker(workers, "stop"))
