@@ -66,6 +66,11 @@ def hosts(joint: ServedJoint, app: App) -> list[str]:
     return sorted(server.partition(":")[0] for server, indices in joint.placed(app.app_id).values() if indices)
 
 
+def await_hosts(joint: ServedJoint, app: App, *expected: str) -> None:
+    """Wait until a job has GPUs there and nowhere else: a master may hold a container before the service hears of it."""
+    joint.until(lambda: hosts(joint, app), lambda now: now == [*expected], f"{app.app_id} has GPUs on {expected}")
+
+
 def await_lost(app: App, ended: int) -> None:
     """Wait for the end of one more container, which makes so many, and see that it is by no fault of its own."""
     assert [one["exit"] for one in app.await_completed(ended)] == [-100]
@@ -93,11 +98,11 @@ def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usabl
 
     changes.exclude()
     fresh.hold(2)
-    assert hosts(joint, fresh) == ["gpu-a1", "gpu-a1"], "usable at once"
+    await_hosts(joint, fresh, "gpu-a1", "gpu-a1")  # usable at once
     assert hosts(joint, stays) == ["gpu-a1", "gpu-a1"]
     changes.restart("gpu-a2")  # it ended, or is about to, when it was let go
     goes.hold(2)  # counted from the start
-    assert hosts(joint, goes) == ["gpu-a2"]
+    await_hosts(joint, goes, "gpu-a2")
     assert later.allocate()["allocated"] == [], "what was lost with its server goes before fresh jobs"
     (workers / "stop").touch()
     stays.await_completed(2)
@@ -134,17 +139,18 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     assert sentence == "1 of 2 containers of the gang were lost; its master asks for no replacement", "no place is held"
     app.allocate(gpus(1, 3))
     app.hold(3)  # counted from the start
-    assert hosts(joint, app) == ["gpu-a1", "gpu-b1"], "repaired elsewhere"
+    await_hosts(joint, app, "gpu-a1", "gpu-b1")  # repaired elsewhere
 
     changes.exclude("gpu-a2", "gpu-b1")  # its container there has not been started: YARN does not wait for it
     await_lost(app, 2)
     app.allocate(gpus(1, 3))
-    joint.until(lambda: hosts(joint, app), lambda now: now == [], "the rest is freed, for it starts anew as a whole")
+    await_hosts(joint, app)  # the rest is freed, for it starts anew as a whole
     app.allocate(gpus(2, 3))
     recommission(changes, "gpu-a2")
     again = [str(one["container"]) for one in app.hold(5)]
     fresh.hold(1)
-    assert (hosts(joint, app), hosts(joint, fresh)) == (["gpu-a1", "gpu-a2"], ["gpu-a2"]), "usable at once"
+    await_hosts(joint, app, "gpu-a1", "gpu-a2")
+    await_hosts(joint, fresh, "gpu-a2")  # usable at once
     assert later.allocate()["allocated"] == [], "it kept its place in the order"
     app.launch(joint.worker(workers, "stop"), again)
     joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "2 workers have started anew")
@@ -181,7 +187,7 @@ def a_gang_of_one_rack_takes(joint: ServedJoint, names: list[str]) -> None:
     app = joint.apps.submit(tags=[f"gang:{len(names)}x4", "locality:1"]).register()
     app.allocate(gpus(len(names), 4))
     app.hold(len(names))
-    assert hosts(joint, app) == names
+    await_hosts(joint, app, *names)
     app.kill()
     joint.await_idle()
 
