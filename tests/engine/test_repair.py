@@ -220,3 +220,80 @@ def test_a_job_whose_master_is_not_ours_starts_anew_within_its_attempt() -> None
     world.ask("gang", ask(2, worker(2)))
     (placed,) = world.run()
     assert len(placed.assignments) == 2
+
+
+def lost_a_server() -> World:
+    """Run a gang of 2 x 4 GPUs on two servers, and lose one of these."""
+    world = World().up(server("s1"), server("s2"))
+    world.submit("j", "gang:2x4", submit_time_s=1.0)
+    world.ask("j", ask(2, worker(4)))
+    world.run()
+    world.ask("j")
+    world.remove("s2")
+    return world
+
+
+def test_a_job_that_is_told_to_start_anew_wants_nothing_and_asks_for_no_pass() -> None:
+    world = lost_a_server()
+    world.ask("j", ask(1, worker(4)))
+    world.now_s = REQUEUE_S
+    world.decide()
+    (order,) = requeues(world)
+    assert world.engine.next_wake_s() is None
+    world.commit(order)
+    world.change(server("s3"))
+    assert world.decide() == []
+    assert world.engine.next_wake_s() is None
+
+
+def test_a_pause_after_a_refusal_is_not_taken_for_a_loss_that_the_master_has_taken() -> None:
+    world = lost_a_server()
+    world.ask("j", ask(1, worker(4)))
+    world.now_s = HOLD_S + 10
+    world.decide()
+    world.change(server("s2"))
+    world.refuse(world.decide()[0])
+    world.decide()
+    assert world.why("j").startswith("gang_degraded: 1 of 2 containers")
+    world.remove("s2")
+    world.now_s = REQUEUE_S
+    world.decide()
+    assert len(requeues(world)) == 1
+
+
+def test_a_gang_that_is_to_be_placed_again_as_a_whole_misses_nobody() -> None:
+    world = lost_a_server()
+    world.ask("j", ask(1, worker(4)))
+    world.up(server("s1"), server("s2"), epoch=2)
+    world.submit("j", "gang:2x4", submit_time_s=1.0, recovered=True)
+    world.submit("holder", "gang:1x4")
+    world.ask("holder", ask(1, worker(4)))
+    world.run()
+    world.ask("j", ask(2, worker(4)))
+    world.now_s = 2 * REQUEUE_S
+    world.decide()
+    assert requeues(world) == []
+    world.end("holder")
+    assert [one.job_id for one in world.run()] == ["j"]
+
+
+def test_a_gang_whose_tag_goes_misses_nobody() -> None:
+    world = lost_a_server()
+    world.submit("j", submit_time_s=1.0)
+    assert world.why("j") == ""
+
+
+def test_an_order_that_is_refused_after_the_gang_is_whole_changes_nothing() -> None:
+    world = lost_a_server()
+    world.ask("j", ask(1, worker(4)))
+    world.change(server("s2"))
+    (replacement,) = world.decide()
+    world.now_s = REQUEUE_S
+    world.decide()
+    world.commit(replacement)
+    world.ask("j")
+    for order in requeues(world):
+        world.refuse(order)
+    assert world.why("j") == ""
+    world.release(world.live("j")[0].container_id, lost=True)
+    assert world.why("j").startswith("gang_degraded: 1 of 2 containers")

@@ -173,3 +173,12 @@ def test_a_new_attempt_means_what_it_asks() -> None:
     (gang,) = world.run()
     assert isinstance(gang, PlaceGang)
     assert len(gang.assignments) == 4
+
+
+def test_a_gang_that_had_lost_a_member_and_comes_back_with_none_is_placed_whole() -> None:
+    world = placed()
+    world.release("k0", lost=True)
+    again(world)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    assert len(world.live("j")) == 4

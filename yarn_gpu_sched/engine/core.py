@@ -79,7 +79,7 @@ class Core:
         self.queue.put(record, None)
 
     def _want(self, record: JobRecord) -> JobWant | None:
-        if not record.known or not record.job.active or record.end is not None or record.refusal:
+        if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
         return want_of(record) if record.backoff_until_s <= self.now_s else None
 

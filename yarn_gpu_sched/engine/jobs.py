@@ -74,6 +74,8 @@ def _introduce(core: Core, record: JobRecord) -> None:
             for container in record.containers.values():
                 came_back(record, container)
     _read_tags(core, record)
+    if record.gang is None:
+        made_whole(core, record)
     count_members(record)
 
 
@@ -90,6 +92,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     if job.attempt > before.attempt:
         _next_attempt(core, record)
     if job.tags != before.tags:
+        made_whole(core, record)
         _read_tags(core, record)
     if job.attempt > before.attempt or job.tags != before.tags or job.keeps_containers != before.keeps_containers:
         count_members(record)

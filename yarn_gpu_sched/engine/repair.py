@@ -98,8 +98,10 @@ def tend(core: Core, place: Place) -> int:
     decided = 0
     for job_id in sorted(core.degraded):
         record = core.state.jobs[job_id]
-        if record.gang is None or record.members >= record.gang.containers:
+        if record.gang is None or not record.gang_placed or record.members >= record.gang.containers:
             made_whole(core, record)
+            continue
+        if record.requeued:
             continue
         for hold in holds_of(core, record):
             if hold.hold_until_s is not None and hold.hold_until_s <= core.now_s:
@@ -107,12 +109,18 @@ def tend(core: Core, place: Place) -> int:
         decided += _fill(core, record, place)
         since_s = record.degraded_since_s
         assert since_s is not None
-        if record.want is None and not record.decisions and core.now_s >= since_s + core.settings.repair_hold_s:
+        asks = _asks(record)
+        if not asks and not record.decisions and core.now_s >= since_s + core.settings.repair_hold_s:
             made_whole(core, record)
-        elif record.want is not None and core.now_s >= record.requeue_at_s(core.settings.requeue_after_s):
+        elif asks and core.now_s >= record.requeue_at_s(core.settings.requeue_after_s):
             decided += _requeue(core, record)
         core.changed(record)
     return decided
+
+
+def _asks(record: JobRecord) -> bool:
+    """Tell whether a job's master asks for a replacement, also while a refusal makes the job pause."""
+    return any(record.pending(ask) > 0 for ask in record.asks if not ask.application_master)
 
 
 def _fill(core: Core, record: JobRecord, place: Place) -> int:
@@ -148,6 +156,8 @@ def _requeue(core: Core, record: JobRecord) -> int:
 def requeue_refused(core: Core, record: JobRecord) -> None:
     """Give the order again after the longest pause, if the gang is not whole by then."""
     record.requeued = False
+    if not record.missing:
+        return
     record.degraded_since_s = core.now_s + core.settings.backoff_max_s - core.settings.requeue_after_s
 
 
@@ -156,7 +166,9 @@ def wakes_s(core: Core) -> Iterator[float]:
     for job_id in core.degraded:
         record = core.state.jobs[job_id]
         yield from (hold.hold_until_s for hold in holds_of(core, record) if hold.hold_until_s is not None)
-        if record.want is not None and not record.requeued:
+        if record.requeued:
+            continue
+        if _asks(record):
             yield record.requeue_at_s(core.settings.requeue_after_s)
         elif record.degraded_since_s is not None and not record.decisions:
             yield record.degraded_since_s + core.settings.repair_hold_s

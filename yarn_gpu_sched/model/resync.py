@@ -51,7 +51,7 @@ class Resync(msgspec.Struct, eq=False):
             self.heard = True
             before = self.before if now_s <= self.until_s else {}
             repeated = {key: count for key, count in before.items() if now.get(key, 0) >= count}
-            self.surplus = {key: now[key] - count + self.back.get(key, 0) for key, count in repeated.items()}
+            self.surplus = {key: self.back.get(key, 0) for key in repeated}
 
     def _unchanged(self, key: AskKey, now: Counts, known: Iterable[Ask]) -> bool:
         if self.told is not None:  # what was committed unseen is off already
