@@ -167,3 +167,21 @@ def test_a_hold_of_no_time_holds_nothing() -> None:
     world = World(EngineSettings(gang_hold_s=0)).up(server("s1"), server("s2"))
     master(world, "j", "gang:2x3")
     assert used(world) == 1
+
+
+def test_a_gang_that_is_asked_with_its_master_leaves_nothing_held_beside_it() -> None:
+    world = cluster()
+    world.submit("j", "gang:1x3")
+    world.ask("j", MASTER, ask(1, worker(3)))
+    world.run()
+    assert used(world) == 4
+    world.ask("j")
+    world.release(world.live("j")[0].container_id, lost=True)
+    assert world.why("j").startswith("gang_degraded")
+
+
+def test_a_tag_that_changes_frees_what_was_held_by_the_old_one() -> None:
+    world = cluster()
+    master(world, "j", "gang:2x3")
+    world.submit("j", "gang:1x1", submit_time_s=1.0)
+    assert used(world) == 1

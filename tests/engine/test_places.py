@@ -211,3 +211,12 @@ def test_asks_of_one_size_keep_their_own_places(strict_first: bool) -> None:  # 
         "s21": free,
         "s22": confined,
     }
+
+
+def test_a_server_that_joins_a_partition_that_lends_serves_who_waits_whatever_it_says_itself() -> None:
+    world = World().up(server("s1", 2), server("x1", 2, partition="x", lends=True))
+    world.submit("j", "gang:1x4", recovered=True)
+    world.ask("j", ask(1, worker(4)))
+    assert world.run() == []
+    world.change(server("x2", 4, partition="x"))
+    assert [one.job_id for one in world.run()] == ["j"]

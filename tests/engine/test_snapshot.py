@@ -214,3 +214,16 @@ def test_a_snapshot_of_another_version_is_refused(version: int) -> None:
     image = msgspec.msgpack.decode(Engine().snapshot())
     with pytest.raises(ValueError, match=f"has version {version}; this program reads version 1"):
         Engine.restore(msgspec.msgpack.encode({**image, "version": version}))
+
+
+def test_a_decision_of_an_older_attempt_answers_no_ask_of_the_new_one_after_a_restore_either() -> None:
+    world = World().up(server("s1"))
+    world.submit("j", submit_time_s=1.0)
+    world.ask("j", ask(1, worker(1)))
+    (old,) = world.decide()
+    world.submit("j", submit_time_s=1.0, attempt=2)
+    world.ask("j", ask(1, worker(1)), attempt=2)
+    again = World(engine=Engine.restore(world.engine.snapshot()))
+    for one in (world, again):
+        one.refuse(old, OutcomeCode.NO_ATTEMPT)
+        assert len(one.decide()) == 1

@@ -67,6 +67,13 @@ def release(core: Core, record: JobRecord) -> None:
             free_hold(core, hold)
 
 
+def give(core: Core, want: JobWant, place: Place) -> int:
+    """Place a gang on what is held for it, or as near as its memory and vcores let it; return the decisions made."""
+    release(core, want.record)
+    placement = find(core, want.demand)
+    return 0 if placement is None else place(core, want, placement)
+
+
 def tend(core: Core, place: Place) -> int:
     """Give the gangs that have asked what is held for them, and free what was held too long; return the decisions made."""
     decided = 0
@@ -74,9 +81,7 @@ def tend(core: Core, place: Place) -> int:
         record = core.state.jobs[job_id]
         want = record.want
         if isinstance(want, JobWant) and want.gang:
-            release(core, record)
-            placement = find(core, want.demand)
-            decided += place(core, want, placement) if placement is not None else 0
+            decided += give(core, want, place)
         elif all(hold.hold_until_s is None or hold.hold_until_s <= core.now_s for hold in holds_of(core, record)):
             release(core, record)
         core.changed(record)

@@ -71,7 +71,7 @@ class CapacitySeen:
         return answer
 
     def _demand(self, demand: Demand) -> str:
-        names = [demand.partition] if demand.partition else ["", *self.lending]
+        names = [demand.partition] if demand.partition else ["", *sorted(self.lending)]
         answers = [_too_large(demand.kinds, makes) for name in names if (makes := self.most.get(name))]
         if not answers:
             name = f'partition "{demand.partition}"' if demand.partition else "the default partition"

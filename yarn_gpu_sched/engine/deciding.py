@@ -129,6 +129,8 @@ def _carry_out(core: Core, intent: Intent) -> int:
     if not isinstance(want, JobWant) or want.record.want is not want or core.queue.is_blocked(want):
         core.counters.rejected += 1
         return 0
+    if isinstance(intent, Place) and want.gang and want.job_id in core.ahead:
+        return ahead.give(core, want, _place)
     if isinstance(intent, Place):
         return _place(core, want, intent.placement)
     if isinstance(intent, Wait):

@@ -39,7 +39,8 @@ def _code(decision: Decision, event: OutcomeReported) -> OutcomeCode:
 def _committed(core: Core, decision: Decision, record: JobRecord, container_ids: tuple[str, ...]) -> None:
     for container_id in container_ids:
         if container_id in core.state.containers:
-            core.state.remove_container(container_id)  # seen before its outcome: it is this decision's container
+            seen = core.state.remove_container(container_id)  # before its outcome: it is this decision's container
+            core.freed(core.state.servers[seen.server_id].server.partition, by_master=seen.application_master)
     live = core.state.end(decision, container_ids)
     for container in live:
         if core.state.servers[container.server_id].gpus:

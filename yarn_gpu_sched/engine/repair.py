@@ -132,7 +132,7 @@ def _fill(core: Core, record: JobRecord, place: Place) -> int:
         part = hold.parts[0] if hold.parts else None
         fits = part is not None and want.members[0][0].resource == hold.total and part.use.usable
         if part is not None and fits and all(reach.admits(part.use) for reach in want.demand.reach):
-            core.state.end(hold, ())
+            free_hold(core, hold)
             decided += place(core, want, Placement(Level.FEWEST_SERVERS, [Portion(part.use, 0, 1)]))
     return decided
 

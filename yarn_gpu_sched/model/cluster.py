@@ -234,7 +234,7 @@ class ClusterState:
         for part in decision.parts:
             part.use.in_flight[decision_id] = part
         self._charge(record, decision.held, 1)
-        for key, count in decision.members:
+        for key, count in decision.members if decision.attempt == record.job.attempt else ():
             record.in_flight[key] = record.in_flight.get(key, 0) + count
         if decision.application_master and decision.parts and decision.parts[0].use.gpus:
             self._count_master(decision.total, 1)
