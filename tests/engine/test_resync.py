@@ -182,3 +182,22 @@ def test_a_gang_that_had_lost_a_member_and_comes_back_with_none_is_placed_whole(
     world.ask("j", ask(4, worker(2)))
     world.run()
     assert len(world.live("j")) == 4
+
+
+def test_a_new_master_that_takes_over_the_gang_means_what_it_asks() -> None:
+    world = World().up(*SERVERS)
+    world.submit("j", "gang:4x2", submit_time_s=1.0, keeps_containers=True)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    world.ask("j")
+    held = world.live("j")
+    world.apply(ResourceManagerRegistered(now_s=0.0, cluster_id="c", epoch=2, settle_left_s=0.0))
+    for one in SERVERS:
+        world.change(one)
+    world.submit("j", "gang:4x2", submit_time_s=1.0, keeps_containers=True, recovered=True)
+    for container in held:
+        world.apply(ContainerSeen(now_s=0.0, container=container))
+    world.apply(SnapshotEnded(now_s=0.0))
+    world.submit("j", "gang:4x2", submit_time_s=1.0, keeps_containers=True, recovered=True, attempt=2)
+    world.ask("j", ask(4, worker(2)), attempt=2)
+    assert len(world.run()) == 2, "growth, as far as there is room"

@@ -106,6 +106,7 @@ def _next_attempt(core: Core, record: JobRecord) -> None:
     record.asks = record.blacklist = ()
     record.in_flight = {}
     record.backoff = None
+    record.resync = None  # a new master repeats nothing
 
 
 def start_anew(core: Core, record: JobRecord) -> None:
