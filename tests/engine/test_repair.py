@@ -254,7 +254,7 @@ def test_a_pause_after_a_refusal_is_not_taken_for_a_loss_that_the_master_has_tak
     world.change(server("s2"))
     world.refuse(world.decide()[0])
     world.decide()
-    assert world.why("j").startswith("gang_degraded: 1 of 2 containers")
+    assert world.why("j").endswith("without one it starts anew as a whole in 470 s"), "also while it pauses"
     world.remove("s2")
     world.now_s = REQUEUE_S
     world.decide()

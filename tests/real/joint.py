@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
+from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.scripted import ScriptedService, Session
 from tests.real.waiting import wait_until
@@ -110,6 +111,11 @@ class Joint:
         """Return the command line of a worker that logs its GPUs."""
         folder.mkdir(parents=True, exist_ok=True)
         return f"bash {WORKER} {folder} {until}"
+
+    def await_started(self, folder: Path, workers: int, wait_s: float = 60.0) -> dict[str, spells.Spell]:
+        """Wait until so many workers that log in a folder have started; return what they have logged."""
+        read = lambda: spells.read(folder)  # noqa: E731 - one line, used once
+        return self.until(read, lambda seen: len(seen) == workers, f"{workers} workers have started", wait_s)
 
     # Between tests
 

@@ -139,10 +139,12 @@ class LastingGang:
                 return
 
     def _finish(self) -> None:
+        deadline_s = time.monotonic() + LIFE_S_MAX
         while True:
             try:
                 self.app.finish()
             except AppError as problem:
+                assert time.monotonic() < deadline_s, f"{self} cannot end"
                 self._recover(problem)
                 time.sleep(BEAT_S)
             else:

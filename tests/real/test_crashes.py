@@ -44,7 +44,7 @@ def test_service_killed_running_gangs_go_on_and_nothing_is_placed_until_it_is_ba
     running = _gang(joint, 4, 2)
     running.hold(4)
     running.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    joint.await_started(workers, 4)
     waiting = _gang(joint, 6, 2)
     joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
     placed = joint.placed(running.app_id)
@@ -89,7 +89,7 @@ def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoin
         *("-appname", "kept", "-num_containers", "4", "-application_tags", "gang:4x2"),
         *("-container_resources", "memory-mb=256,vcores=1,yarn.io/gpu=2"),
     )
-    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started", 120)
+    joint.await_started(workers, 4, 120)
     job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "kept")
     before = joint.placed(job)
     epoch = joint.client.cluster().epoch

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import spells
 from tests.real.apps import App, gpus, submitted_to_be_refused
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
@@ -33,7 +32,7 @@ def test_a_gang_from_the_stock_command_line_sees_the_gpus_it_was_given(joint: Se
         *("-appname", "shell", "-num_containers", "4", "-application_tags", "gang:4x2"),
         *("-container_resources", "memory-mb=256,vcores=1,yarn.io/gpu=2"),
     )
-    started = joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started", 120)
+    started = joint.await_started(workers, 4, 120)
     job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "shell")
     given = {name: where for name, where in joint.placed(job).items() if where[1]}
     assert {name: (spell.server, spell.gpus) for name, spell in started.items()} == {
@@ -86,7 +85,7 @@ def test_gpus_of_a_killed_application_are_free_as_soon_as_its_servers_say_so(joi
     app.allocate(gpus(4, 4))
     app.hold(4)
     app.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    joint.await_started(workers, 4)
     app.kill()
     joint.until(lambda: joint.client.cluster().used.gpus, lambda used: used == 0, "the service counts all GPUs as free")
     other = _registered(joint, tags=["gang:4x4"])

@@ -53,7 +53,7 @@ def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_befo
     launched = [next(name for name in pulled if hosts[name] == host) for host in sorted(set(hosts.values()))]
     assert len(launched) == 2, f"two servers hold a gang of 4 x 2: {hosts}"
     app.launch(joint.worker(workers, "stop"), launched)
-    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 2, "2 workers have started")
+    joint.await_started(workers, 2)
 
     joint.cluster.configure({"yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": str(WINDOW_MS)})
     changes.restart("rm")
@@ -100,7 +100,7 @@ def test_a_node_manager_that_restarts_keeps_its_containers_and_their_gpus(
     app = gang(joint, 4, 3)
     app.hold(4)
     app.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda seen: len(seen) == 4, "4 workers have started")
+    joint.await_started(workers, 4)
     before = joint.placed(app.app_id)
     changes.restart_servers("gpu-a1", by=by)
     other = gang(joint, 4, 1)

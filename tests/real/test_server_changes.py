@@ -81,7 +81,7 @@ def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usabl
 ) -> None:
     stays = running(joint, 2, 1, "gpu-a1")
     stays.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 2, "2 workers have started")
+    joint.await_started(workers, 2)
     for host in ("gpu-b1", "gpu-b2"):
         running(joint, 1, 4, host, "/rack-b")
     goes = running(joint, 1, 4, "gpu-a2")
@@ -120,7 +120,7 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     beside, _ = [running(joint, 1, 4, host, "/rack-b") for host in ("gpu-b1", "gpu-b2")]
     app = running(joint, 2, 3, attempts=2)
     app.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 2, "2 workers have started")
+    joint.await_started(workers, 2)
     changes.exclude("gpu-a2")
     await_seen(joint, "gpu-a2", "DRAINING", "/rack-a", 4, 3)
     placed = joint.placed(app.app_id)
@@ -153,7 +153,7 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     await_hosts(joint, fresh, "gpu-a2")  # usable at once
     assert later.allocate()["allocated"] == [], "it kept its place in the order"
     app.launch(joint.worker(workers, "stop"), again)
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "2 workers have started anew")
+    joint.await_started(workers, 4)
 
 
 def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_gets_nothing_new(
@@ -161,7 +161,7 @@ def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_get
 ) -> None:
     app = running(joint, 3, 1, "gpu-a2")
     app.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 3, "3 workers have started")
+    joint.await_started(workers, 3)
     placed = joint.placed(app.app_id)
     changes.odd.add("gpu-a2")
     joint.cluster.change_server("gpu-a2", gpus=2)
@@ -206,7 +206,7 @@ def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_
 
     app = running(joint, 4, 2)
     app.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 4, "4 workers have started")
+    joint.await_started(workers, 4)
     before = joint.placed(app.app_id)
     lost = hosts(joint, app)[0]
     on_lost = {name for name, (server, _) in before.items() if server.startswith(lost)}
@@ -229,7 +229,7 @@ def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_
         "what still ran there kept its GPUs until its end was confirmed"
     )
     fresh.launch(joint.worker(workers, "stop"))
-    joint.until(lambda: spells.read(workers), lambda found: len(found) == 5, "the new worker has started")
+    joint.await_started(workers, 5)
     assert not spells.held_twice(spells.read(workers))
     (workers / "stop").touch()
     fresh.await_completed(1)

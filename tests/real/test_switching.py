@@ -70,7 +70,7 @@ def running(joint: ServedJoint, folder: Path, app: App, containers: int, *asks: 
     app.allocate(*asks)
     app.hold(containers)
     app.launch(joint.worker(folder, "stop"))
-    joint.until(lambda: spells.read(folder), lambda seen: len(seen) == started + containers, "the workers have started")
+    joint.await_started(folder, started + containers)
 
 
 def placed(joint: ServedJoint, *apps: App) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.finding import find
-from yarn_gpu_sched.engine.repair import Place, free_hold, holds_of
+from yarn_gpu_sched.engine.repair import Place, begin_hold, free_hold, holds_of
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of, single
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
@@ -28,43 +28,36 @@ def place_with_gang(core: Core, want: JobWant, placement: Placement, place: Plac
     own = list(zip(want.kinds, want.demand.reach or (FREE,) * 2, strict=True)).index(
         (Kind(1, *shape_of(ask.resource)), reach_of(ask, record))
     )
-    hold = _hold(core, want, [portion for portion in placement.portions if portion.kind != own])
+    held = _hold(core, want, [portion for portion in placement.portions if portion.kind != own])
     alone = JobWant(record, single(ask, record), want.members, gang=False)
     alone.line = want.line
     portions = [Portion(use, 0, count) for use, kind, count in placement.portions if kind == own]
-    decided = place(core, alone, Placement(placement.level, portions if hold is not None else []))
+    decided = place(core, alone, Placement(placement.level, portions if held else []))
     if not decided:
         release(core, record)
     return decided
 
 
-def _hold(core: Core, want: JobWant, portions: list[Portion]) -> Decision | None:
+def _hold(core: Core, want: JobWant, portions: list[Portion]) -> bool:
     parts: list[Part] = []
     assignments: list[Assignment] = []
-    with core.state.transaction() as plan:
-        for use, kind, count in portions:
-            gpus = want.kinds[kind].gpus
-            mask, each = lowest(use.free_mask, gpus, count)
-            part = Part(use, 0, 0, mask, gpus * count)
-            if not plan.take(part):
-                return None
-            parts.append(part)
-            assignments += [Assignment(_ANY_KEY, use.server_id, Resource(0, 0, gpus), indices) for indices in each]
-        plan.commit()
-    hold = Decision(core.next_decision_id, want.job_id, want.record.job.attempt, tuple(assignments), parts=parts)
-    core.next_decision_id += 1
-    hold.total = Resource(0, 0, sum(part.gpus for part in parts))
-    hold.hold_until_s = core.now_s + core.settings.gang_hold_s
-    core.state.begin(hold)
+    for use, kind, count in portions:
+        gpus = want.kinds[kind].gpus
+        mask, each = lowest(use.free_mask, gpus, count)
+        parts.append(Part(use, 0, 0, mask, gpus * count))
+        assignments += [Assignment(_ANY_KEY, use.server_id, Resource(0, 0, gpus), indices) for indices in each]
+    decision = Decision(0, want.job_id, want.record.job.attempt, tuple(assignments), parts=parts)
+    if not begin_hold(core, decision, core.settings.gang_hold_s):
+        return False
     core.ahead[want.job_id] = None
-    return hold
+    return True
 
 
 def release(core: Core, record: JobRecord) -> None:
     """Free what is held for the gang of a master, if anything is."""
     if core.ahead.pop(record.job.job_id, ...) is None:
-        for hold in holds_of(core, record):
-            free_hold(core, hold)
+        for one in holds_of(core, record):
+            free_hold(core, one)
 
 
 def give(core: Core, want: JobWant, place: Place) -> int:
@@ -82,7 +75,7 @@ def tend(core: Core, place: Place) -> int:
         want = record.want
         if isinstance(want, JobWant) and want.gang:
             decided += give(core, want, place)
-        elif all(hold.hold_until_s is None or hold.hold_until_s <= core.now_s for hold in holds_of(core, record)):
+        elif all(one.hold_until_s is None or one.hold_until_s <= core.now_s for one in holds_of(core, record)):
             release(core, record)
         core.changed(record)
     return decided
@@ -94,4 +87,4 @@ def wakes_s(core: Core) -> Iterator[float]:
         record = core.state.jobs[job_id]
         if isinstance(record.want, JobWant) and record.want.gang:
             yield core.now_s
-        yield from (hold.hold_until_s for hold in holds_of(core, record) if hold.hold_until_s is not None)
+        yield from (one.hold_until_s for one in holds_of(core, record) if one.hold_until_s is not None)

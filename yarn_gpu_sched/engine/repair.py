@@ -12,6 +12,7 @@ from yarn_gpu_sched.model.assignment import Assignment, Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part, mask_of
 from yarn_gpu_sched.placement import Placement, Portion
 
@@ -49,17 +50,27 @@ def _hold(core: Core, container: Container) -> None:
     if use is None or not resource.gpus:
         return
     part = Part(use, resource.memory_mb, resource.vcores, mask_of(container.gpu_indices), resource.gpus)
-    with core.state.transaction() as plan:
-        if not plan.take(part):
-            return
-        plan.commit()
     where = Assignment(container.key, container.server_id, resource, container.gpu_indices)
-    hold = Decision(core.next_decision_id, container.job_id, container.attempt, (where,))
+    begin_hold(
+        core, Decision(0, container.job_id, container.attempt, (where,), parts=[part]), core.settings.repair_hold_s
+    )
+
+
+def begin_hold(core: Core, decision: Decision, for_s: float) -> bool:
+    """Keep the place of a decision that is not sent, for so long; False, and nothing is held, if it is not free."""
+    parts = decision.parts
+    with core.state.transaction() as plan:
+        if not all(plan.take(part) for part in parts):
+            return False
+        plan.commit()
+    decision.decision_id = core.next_decision_id
     core.next_decision_id += 1
-    hold.parts = [part]
-    hold.total = resource
-    hold.hold_until_s = core.now_s + core.settings.repair_hold_s
-    core.state.begin(hold)
+    decision.total = Resource(
+        sum(part.memory_mb for part in parts), sum(part.vcores for part in parts), sum(part.gpus for part in parts)
+    )
+    decision.hold_until_s = core.now_s + for_s
+    core.state.begin(decision)
+    return True
 
 
 def holds_of(core: Core, record: JobRecord) -> list[Decision]:
@@ -109,7 +120,7 @@ def tend(core: Core, place: Place) -> int:
         decided += _fill(core, record, place)
         since_s = record.degraded_since_s
         assert since_s is not None
-        asks = _asks(record)
+        asks = asks_replacement(record)
         if not asks and not record.decisions and core.now_s >= since_s + core.settings.repair_hold_s:
             made_whole(core, record)
         elif asks and core.now_s >= record.requeue_at_s(core.settings.requeue_after_s):
@@ -118,7 +129,7 @@ def tend(core: Core, place: Place) -> int:
     return decided
 
 
-def _asks(record: JobRecord) -> bool:
+def asks_replacement(record: JobRecord) -> bool:
     """Tell whether a job's master asks for a replacement, also while a refusal makes the job pause."""
     return any(record.pending(ask) > 0 for ask in record.asks if not ask.application_master)
 
@@ -168,7 +179,7 @@ def wakes_s(core: Core) -> Iterator[float]:
         yield from (hold.hold_until_s for hold in holds_of(core, record) if hold.hold_until_s is not None)
         if record.requeued:
             continue
-        if _asks(record):
+        if asks_replacement(record):
             yield record.requeue_at_s(core.settings.requeue_after_s)
         elif record.degraded_since_s is not None and not record.decisions:
             yield record.degraded_since_s + core.settings.repair_hold_s

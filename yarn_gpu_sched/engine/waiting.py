@@ -8,7 +8,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.refusing import never_fits
-from yarn_gpu_sched.engine.repair import holds_of
+from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.decision import Decision
@@ -57,7 +57,7 @@ def _degraded(core: Core, record: JobRecord) -> WaitingReason:
         sentence += f"; {gpus} GPUs are held for the replacement for another {max(0.0, until_s):.0f} s"
     if record.requeued:
         sentence += "; the resource manager is told to start it anew as a whole"
-    elif record.want is not None:
+    elif asks_replacement(record):
         left_s = record.requeue_at_s(core.settings.requeue_after_s) - core.now_s
         sentence += f"; without one it starts anew as a whole in {max(0.0, left_s):.0f} s"
     else:
