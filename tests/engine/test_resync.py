@@ -36,8 +36,11 @@ def anew(*back: int, growth: int = 0) -> World:
     return world
 
 
-def again(world: World, *held: Container, epoch: int = 2, late: bool = False) -> None:
-    """Register, with a snapshot that speaks of these containers; `late`: it ends before its resource manager knows the job."""
+def again(world: World, *held: Container, epoch: int = 2, late: bool = False, asked: int = 0) -> None:
+    """Register, with a snapshot that speaks of these containers and asks.
+
+    `late`: it ends before its resource manager knows the job.
+    """
     now_s = world.now_s
     world.apply(ResourceManagerRegistered(now_s=now_s, cluster_id="c", epoch=epoch, settle_left_s=0.0))
     for one in SERVERS:
@@ -45,6 +48,8 @@ def again(world: World, *held: Container, epoch: int = 2, late: bool = False) ->
     if late:
         world.apply(SnapshotEnded(now_s=now_s))
     world.submit("j", "gang:4x2", submit_time_s=1.0, recovered=True)
+    if asked:
+        world.ask("j", ask(asked, worker(2)))
     for each in held:
         world.apply(ContainerSeen(now_s=now_s, container=each))
     if not late:
@@ -150,9 +155,148 @@ def test_a_link_that_is_lost_meanwhile_changes_nothing(left: int) -> None:
     world.ask("j", ask(4, worker(2)))
     world.run()
     held = world.live("j")
-    again(world, *held)
-    world.ask("j", ask(left, worker(2)))
+    again(world, *held, asked=left)
     assert world.run() == []
+
+
+def test_asks_that_are_repeated_after_a_link_was_lost_are_told_as_well() -> None:
+    world = anew(0, 1, 2, 3)
+    again(world, *world.live("j"))
+    for _ in range(2):
+        world.ask("j", ask(4, worker(2)))
+        assert world.run() == []
+
+
+def test_asks_that_are_told_before_the_containers_after_a_link_was_lost_are_read_the_same_way() -> None:
+    world = anew(0, 1)
+    again(world, *world.live("j"), asked=4)
+    world.run()
+    assert len(world.live("j")) == 4
+
+
+def test_containers_that_come_back_after_a_link_was_lost_count() -> None:
+    world = placed()
+    held = world.live("j")
+    again(world)
+    world.ask("j", ask(4, worker(2)))
+    again(world, asked=4)
+    for one in held:
+        world.apply(ContainerSeen(now_s=world.now_s, container=one))
+    world.run()
+    assert len(world.live("j")) == 4
+
+
+def test_what_was_withdrawn_while_the_link_was_lost_is_meant_when_it_is_asked_again() -> None:
+    world = anew(0, 1, 2, 3)
+    world.ask("j", ask(4, worker(2)))
+    again(world, *world.live("j"))
+    world.ask("j", ask(1, worker(2)))
+    assert len(world.run()) == 1
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_resource_manager_that_begins_anew_before_servers_came_back_makes_nothing_forgotten(heard: bool) -> None:  # noqa: FBT001 # a column of the table
+    world = placed()
+    held = world.live("j")
+    again(world)
+    if heard:
+        world.ask("j", ask(4, worker(2)))
+    again(world, *held, epoch=3)
+    world.ask("j", ask(4, worker(2)))
+    world.run()
+    assert len(world.live("j")) == 4
+
+
+def test_growth_after_the_repetition_is_wanted_and_no_more() -> None:
+    world = anew(0, 1, 2, 3)
+    world.ask("j", ask(4, worker(2)))
+    assert world.run() == []
+    world.ask("j", ask(5, worker(2)))
+    assert len(world.run()) == 1
+    world.ask("j", ask(4, worker(2)))
+    assert world.run() == []
+
+
+def test_growth_is_wanted_also_after_more_came_back_than_was_left_to_be_met() -> None:
+    world = placed()
+    held = world.live("j")
+    again(world, *held[:2])
+    world.ask("j", ask(4, worker(2)))
+    world.remove("s2")
+    world.run()
+    world.change(server("s2"))
+    for one in held[2:]:
+        world.apply(ContainerSeen(now_s=world.now_s, container=one))
+    assert len(world.live("j")) == 6
+    world.ask("j", ask(2, worker(2)))
+    assert world.run() == []
+    world.release("k0")
+    world.release("k1")
+    world.ask("j", ask(3, worker(2)))
+    assert len(world.run()) == 1
+
+
+def test_a_master_that_takes_back_what_it_repeated_and_asks_less_gets_it() -> None:
+    world = anew(0, 1, 2)
+    world.ask("j", ask(4, worker(2)))
+    (one,) = world.decide()
+    world.refuse(one)
+    world.ask("j", ask(1, worker(2)))
+    assert len(world.run()) == 1
+
+
+def test_a_container_that_is_told_of_before_its_outcome_did_not_come_back() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(6, worker(2)))
+    first, *others = world.decide()
+    assert len(others) == 3
+    new = first.assignments[0]
+    world.seen(f"k{world.containers_made}", "j", new.server_id, worker(2), gpu_indices=new.gpu_indices, key=new.key)
+    world.commit(first)
+    for one in others:
+        world.refuse(one)
+    world.ask("j", ask(5, worker(2)))
+    world.now_s += 1.0
+    assert len(world.run()) == 3
+
+
+def test_a_container_that_was_placed_while_the_link_was_lost_did_not_come_back() -> None:
+    world = anew(0, 1)
+    world.ask("j", ask(6, worker(2)))
+    held = world.live("j")
+    first, *_ = world.decide()
+    world.apply(ResourceManagerRegistered(now_s=0.0, cluster_id="c", epoch=2, settle_left_s=0.0))
+    for one in SERVERS:
+        world.change(one)
+    world.submit("j", "gang:4x2", submit_time_s=1.0, recovered=True)
+    world.ask("j", ask(5, worker(2)))
+    for each in held:
+        world.apply(ContainerSeen(now_s=0.0, container=each))
+    new = first.assignments[0]
+    world.seen("k9", "j", new.server_id, worker(2), gpu_indices=new.gpu_indices, key=new.key)
+    world.apply(SnapshotEnded(now_s=0.0))
+    assert len(world.run()) == 3
+
+
+def test_each_key_is_read_for_itself() -> None:
+    world = World().up(server("s1"), server("s2"))
+    world.submit("j", "gang:2x2", submit_time_s=1.0)
+    both = (ask(1, worker(2), 1), ask(1, worker(2), 2))
+    world.ask("j", *both)
+    world.run()
+    world.ask("j")
+    held = world.live("j")
+    world.apply(ResourceManagerRegistered(now_s=0.0, cluster_id="c", epoch=2, settle_left_s=0.0))
+    world.change(server("s1"))
+    world.change(server("s2"))
+    world.submit("j", "gang:2x2", submit_time_s=1.0, recovered=True)
+    for one in held:
+        world.apply(ContainerSeen(now_s=0.0, container=one))
+    world.apply(SnapshotEnded(now_s=0.0))
+    world.ask("j", both[0])
+    assert world.run() == []
+    world.ask("j", *both)
+    assert world.run() == [], "the second key was repeated too, in a call of its own"
 
 
 def test_it_is_written_down_and_taken_up_again() -> None:

@@ -40,7 +40,8 @@ def degraded_are_tended(core: Core) -> Iterator[str]:
     """Compare the list of degraded gangs with the jobs, and with what is held for them."""
     for job_id, record in core.state.jobs.items():
         degraded = record.degraded_since_s is not None
-        if degraded != (job_id in core.degraded) or degraded != (record.missing > 0):
+        tended = degraded and not record.presumed_ended
+        if tended != (job_id in core.degraded) or degraded != (record.missing > 0):
             yield f"job {job_id} misses {record.missing} members since {record.degraded_since_s}"
         if holds_of(core, record) and degraded == (job_id in core.ahead):
             yield f"job {job_id} misses {record.missing} members, and something is held for it without its being listed"

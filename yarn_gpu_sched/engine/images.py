@@ -33,11 +33,7 @@ class ResyncImage(msgspec.Struct, frozen=True):
 
     before: Counted
     until_s: float
-    back: Counted
     surplus: Counted
-    told: Counted | None
-    heard: bool
-    returning: bool
 
 
 class JobImage(msgspec.Struct, frozen=True):
@@ -121,16 +117,11 @@ def job_image(record: JobRecord) -> JobImage:
 
 
 def _resync_image(resync: Resync) -> ResyncImage:
-    before, back, surplus = (list(each.items()) for each in (resync.before, resync.back, resync.surplus))
-    told = None if resync.told is None else list(resync.told.items())
-    return ResyncImage(before, resync.until_s, back, surplus, told, resync.heard, resync.returning)
+    return ResyncImage(list(resync.before.items()), resync.until_s, list(resync.surplus.items()))
 
 
 def _restore_resync(image: ResyncImage) -> Resync:
-    told = None if image.told is None else dict(image.told)
-    return Resync(
-        dict(image.before), image.until_s, dict(image.back), dict(image.surplus), told, image.heard, image.returning
-    )
+    return Resync(dict(image.before), image.until_s, dict(image.surplus))
 
 
 def restore_job(image: JobImage) -> JobRecord:

@@ -5,7 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.engine.gathering import asks_changed, forget
-from yarn_gpu_sched.engine.repair import made_whole, remembered
+from yarn_gpu_sched.engine.repair import made_whole
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
@@ -56,7 +56,9 @@ def _revive(core: Core, record: JobRecord, job: Job) -> None:
     record.diagnostics = ""
     record.refusal = ""
     if job.attempt != record.job.attempt:
+        members_since = record.members_since
         start_anew(core, record)
+        record.members_since = members_since  # which of its containers run on is yet to be told
     _make_known(core, record, job)
 
 
@@ -64,15 +66,9 @@ def _introduce(core: Core, record: JobRecord) -> None:
     core.add_to_order(record)
     before = core.session.previous.pop(record.job.job_id, None)
     if before is not None:
-        record.first_seen_s = before.first_seen_s
-        record.members_since = before.members_since
-        if before.job.attempt == record.job.attempt:
-            record.gang_placed = before.gang_placed
-            record.level = before.level
-            remembered(core, record, before)
-            record.resync = before.resync
-            for container in record.containers.values():
-                came_back(record, container)
+        record.take_over(before)
+    if record.missing:
+        core.degraded[record.job.job_id] = None
     _read_tags(core, record)
     if record.gang is None:
         made_whole(core, record)
@@ -109,6 +105,11 @@ def _next_attempt(core: Core, record: JobRecord) -> None:
     record.resync = None  # a new master repeats nothing
 
 
+def ended_within_attempt(record: JobRecord) -> bool:
+    """Tell whether a gang that is to start anew has gone, and no new attempt will say so: its master goes on, it is nobody's."""
+    return record.requeued and record.job.unmanaged and not record.has_workers
+
+
 def start_anew(core: Core, record: JobRecord) -> None:
     """Begin a new attempt: its asks are void and its gang is to be placed again."""
     made_whole(core, record)
@@ -135,10 +136,16 @@ def _read_tags(core: Core, record: JobRecord) -> None:
     record.ceiling = Level.ANYWHERE if tags.locality is None else tags.locality.ceiling
 
 
-def came_back(record: JobRecord, container: Container) -> None:
-    """Count a container that outlived its resource manager for what the job's master may ask again."""
-    if record.resync is not None and record.is_member(container):
-        record.resync.comes_back(container)
+def came_back(core: Core, record: JobRecord, container: Container) -> None:
+    """Count a container that outlived its resource manager for what the job's master asked again.
+
+    One that shows up while the like is under way may be of that decision.
+    """
+    if record.resync is None or not core.session.snapshot_ended or not record.is_member(container):
+        return
+    key = (container.key, container.resource, False)
+    if key not in record.in_flight:
+        record.resync.comes_back(key)
 
 
 def count_members(record: JobRecord) -> None:
@@ -176,8 +183,8 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
     if record.asks != before or record.blacklist != blacklist_before:
         record.backoff = None
-    if record.resync is not None:
-        record.resync.hear(record.asks, before, core.now_s)
+    if core.session.snapshot_ended:
+        record.hear_again(before, core.now_s)
     asks_changed(core, record, before)
     if record.gang is not None:
         _check_gang(core, record)

@@ -3,6 +3,7 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
+from yarn_gpu_sched.engine.jobs import ended_within_attempt, start_anew
 from yarn_gpu_sched.model.job import JobEnd
 from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -22,7 +23,7 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
         session.missing.clear()
     if not same_manager:
         for record in session.previous.values():
-            record.gang_placed = False
+            record.gang_placed = record.requeued = False
             record.level = None
     session.knew_servers = bool(session.missing)
     session.cluster_id = event.cluster_id
@@ -46,8 +47,6 @@ def _remember(core: Core, *, same_manager: bool) -> None:
             session.previous[job_id] = record
             if not same_manager:
                 record.expect_resync(core.now_s)
-            elif record.resync is not None:
-                record.resync.lose_sight(record.asks)
 
 
 def _clear(core: Core) -> None:
@@ -82,7 +81,20 @@ def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
     for record in sorted(session.previous.values(), key=lambda record: record.order):
         _end_missing(core, record)
     session.previous.clear()
+    for record in core.state.jobs.values():
+        if record.known and record.end is None:
+            _look_again(core, record)
     core.forget_old_jobs()
+
+
+def _look_again(core: Core, record: JobRecord) -> None:
+    """Make of a job that the snapshot told of what only the whole of it shows: what its asks mean, and that its gang has gone."""
+    if record.resync is not None:
+        record.hear_again(record.asks, core.now_s)
+        core.changed(record)
+    if ended_within_attempt(record):
+        start_anew(core, record)
+        core.changed(record)
 
 
 def _end_missing(core: Core, before: JobRecord) -> None:
@@ -94,11 +106,10 @@ def _end_missing(core: Core, before: JobRecord) -> None:
     else:
         core.state.move_job(record, before.job.vc)
         record.job, record.order, record.known = before.job, before.order, True
-        record.first_seen_s = before.first_seen_s
+    record.take_over(before)
     core.add_to_order(record)
     record.end = JobEnd.KILLED
     record.presumed_ended = True
-    record.gang_placed, record.level, record.resync = before.gang_placed, before.level, before.resync
     record.diagnostics = GONE
     record.ended_s = core.now_s
     core.ended[job_id] = None
@@ -118,4 +129,6 @@ def _void_decisions(core: Core) -> None:
         record = core.state.jobs[decision.job_id]
         if decision.gang and decision.attempt == record.job.attempt:
             record.gang_under_way = False
+        if decision.requeue and decision.attempt == record.job.attempt:
+            record.requeued = False
         core.settle_job(record)

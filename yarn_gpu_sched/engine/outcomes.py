@@ -45,7 +45,11 @@ def _committed(core: Core, decision: Decision, record: JobRecord, container_ids:
     for container in live:
         if core.state.servers[container.server_id].gpus:
             core.commands.append(bind(container))
-    if decision.attempt != record.job.attempt or record.end is not None:
+    if record.end is not None:
+        return
+    if decision.attempt != record.job.attempt:
+        if record.missing:  # the new attempt took over the gang, and gets the member that was on its way
+            replaced(core, record, sum(record.is_member(container) for container in live))
         return
     record.backoff = None
     _reduce_asks(decision, record)

@@ -37,13 +37,6 @@ def _misses(record: JobRecord, container: Container) -> bool:
     return record.is_member(container) and record.members + record.missing < record.gang.containers
 
 
-def remembered(core: Core, record: JobRecord, before: JobRecord) -> None:
-    """Take over from before a new registration what the gang missed; what was held for it is void."""
-    if before.missing:
-        record.missing, record.degraded_since_s = before.missing, before.degraded_since_s
-        core.degraded[record.job.job_id] = None
-
-
 def _hold(core: Core, container: Container) -> None:
     use = core.state.servers.get(container.server_id)
     resource = container.resource

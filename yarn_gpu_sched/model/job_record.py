@@ -8,7 +8,7 @@ from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync
+from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync, counts
 
 
 def ask_key(ask: Ask) -> AskKey:
@@ -169,15 +169,37 @@ class JobRecord:
             return ask.count
         return max(0, ask.count - surplus - self.in_flight.get(ask_key(ask), 0))
 
+    def take_over(self, before: "JobRecord") -> None:
+        """Go on from what was known of the job before its resource manager registered again; what was held ahead is void."""
+        self.first_seen_s = before.first_seen_s
+        self.members_since = before.members_since
+        if before.job.attempt == self.job.attempt:
+            self.gang_placed, self.level = before.gang_placed, before.level
+            self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
+            self.requeued, self.resync = before.requeued, before.resync
+
     def expect_resync(self, now_s: float) -> None:
         """Note what is held, and what is pending besides: its resource manager begins anew, and its master will ask again."""
-        before: Counts = {}
+        before = self.held
+        for ask in self.asks:
+            key = ask_key(ask)
+            if ask.resource.gpus:
+                before[key] = before.get(key, 0) + self.pending(ask) + self.in_flight.get(key, 0)
+        if self.resync is not None and now_s <= self.resync.until_s:  # nothing was heard of these since the last time
+            before |= {key: max(count, before.get(key, 0)) for key, count in self.resync.before.items()}
+        self.resync = Resync(before, now_s + REPEATED_WITHIN_S) if before else None
+
+    def hear_again(self, known: tuple[Ask, ...], now_s: float) -> None:
+        """Set what is asked now, and was ``known`` to be asked, against what its resource manager knew before it began anew."""
+        if self.resync is not None:
+            self.resync.hear(counts(self.asks), counts(known), self.held, now_s)
+
+    @property
+    def held(self) -> Counts:
+        """Count its live members with GPUs by the ask that each answers."""
+        held: Counts = {}
         for one in self.containers.values():
             if one.resource.gpus and self.is_member(one):
                 key = (one.key, one.resource, False)
-                before[key] = before.get(key, 0) + 1
-        for ask in self.asks:
-            key = ask_key(ask)
-            if key in before:
-                before[key] += self.pending(ask) + self.in_flight.get(key, 0)
-        self.resync = Resync(before, now_s + REPEATED_WITHIN_S) if before else None
+                held[key] = held.get(key, 0) + 1
+        return held

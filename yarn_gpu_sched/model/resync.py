@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import msgspec
 
 from yarn_gpu_sched.model.ask import Ask
-from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import AskKey
 
 Counts = dict[AskKey, int]
@@ -19,49 +18,30 @@ class Resync(msgspec.Struct, eq=False):
     """Asks are totals, and a new resource manager knows none of them: the master sends them again.
 
     A careful one asks what it still lacks. Another repeats all that it ever asked, also what containers that came back meet
-    already; such an ask is told by its count, which is at least what was held and pending ``before``, and by its coming before
-    ``until_s``. ``surplus`` is what must not be met of each ask, until the master asks something else there. ``back``: containers
-    that came back; ``returning`` while more of them may. ``told``: what was asked when the service lost sight of the job and its
-    resource manager went on.
+    already. An ask is taken for repeated if it is the first at its key, comes before ``until_s`` and counts at least what was held
+    and pending ``before``; of it as many are ``surplus`` as the job holds. They stay so while the ask is served and grows, until
+    the master asks less there. Nothing tells a careful master that wants as much again as it had from one that repeats.
     """
 
     before: Counts
     until_s: float
-    back: Counts = {}
     surplus: Counts = {}
-    told: Counts | None = None
-    heard: bool = False
-    returning: bool = True
 
-    def comes_back(self, container: Container) -> None:
-        """Count a container that outlived the resource manager."""
-        key = (container.key, container.resource, container.application_master)
-        if self.returning and key in self.before:
-            self.back[key] = self.back.get(key, 0) + 1
-            if key in self.surplus:
-                self.surplus[key] += 1
+    def comes_back(self, key: AskKey) -> None:
+        """Count a container that outlived the resource manager and is told of after the ask that it meets."""
+        if key in self.surplus:
+            self.surplus[key] += 1
 
-    def hear(self, asks: Iterable[Ask], known: Iterable[Ask], now_s: float) -> None:
-        """Take the asks that are told now. ``known`` are those told before, less what was committed since."""
-        now = counts(asks)
-        if self.heard:
-            self.surplus = {key: left for key, left in self.surplus.items() if self._unchanged(key, now, known)}
-            self.told = None
-        elif now:
-            self.heard = True
-            before = self.before if now_s <= self.until_s else {}
-            repeated = {key: count for key, count in before.items() if now.get(key, 0) >= count}
-            self.surplus = {key: self.back.get(key, 0) for key in repeated}
-
-    def _unchanged(self, key: AskKey, now: Counts, known: Iterable[Ask]) -> bool:
-        if self.told is not None:  # what was committed unseen is off already
-            return now.get(key, 0) <= self.told.get(key, 0)
-        return now.get(key) == counts(known).get(key)
-
-    def lose_sight(self, asks: Iterable[Ask]) -> None:
-        """Note that the same resource manager tells all anew: its containers do not come back, they were never gone."""
-        self.returning = False
-        self.told = counts(asks)
+    def hear(self, asked: Counts, known: Counts, held: Counts, now_s: float) -> None:
+        """Take what is asked now. ``known`` was asked before, less what was committed since; ``held`` are the live members."""
+        self.surplus = {
+            key: min(surplus, asked[key])
+            for key, surplus in self.surplus.items()
+            if asked.get(key, 0) >= max(1, known.get(key, 0))
+        }
+        for key in [key for key in self.before if key in asked]:
+            if asked[key] >= self.before.pop(key) and now_s <= self.until_s:
+                self.surplus[key] = held.get(key, 0)
 
 
 def counts(asks: Iterable[Ask]) -> Counts:

@@ -1,17 +1,18 @@
-"""Committing a gang in memory: all of it is checked first, then all of it is done, or none."""
+"""Carrying out decisions in memory: all of one is checked first, then all of it is done, or none."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from yarn_gpu_sched.client.fake.world import World, ask_key
-from yarn_gpu_sched.protocol.v1 import ask_pb2, container_pb2, decision_pb2, server_pb2
+from yarn_gpu_sched.client.fake.world import KnownJob, World, ask_key
+from yarn_gpu_sched.protocol.v1 import ask_pb2, container_pb2, decision_pb2, job_pb2, server_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from yarn_gpu_sched.client.fake.world import AskKey
+    from yarn_gpu_sched.protocol.v1 import link_pb2
 
 
 class RefusedError(Exception):
@@ -33,12 +34,29 @@ def commit(world: World, gang: decision_pb2.PlaceGang, id_prefix: str) -> list[s
     return [container.container_id for container in made]
 
 
+def refuse(world: World, order: decision_pb2.RefuseJob) -> list[link_pb2.Change]:
+    """End a job that can never run; returns what changed."""
+    if order.job_id not in world.jobs:
+        raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ATTEMPT, f"job {order.job_id} is not known")
+    return world.end(order.job_id, job_pb2.JOB_END_KILLED, order.diagnostics)
+
+
+def requeue(world: World, order: decision_pb2.RequeueJob) -> list[link_pb2.Change]:
+    """End what a job runs, so that it starts anew as a whole; returns what changed."""
+    _current(world, order.job_id, order.attempt)
+    return world.start_anew(order.job_id)
+
+
+def _current(world: World, job_id: str, attempt: int) -> KnownJob:
+    known = world.jobs.get(job_id)
+    if known is None or known.job.attempt != attempt:
+        raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ATTEMPT, f"job {job_id} has no current attempt {attempt}")
+    return known
+
+
 def check(world: World, gang: decision_pb2.PlaceGang) -> None:
     """Raise `RefusedError` for the first thing that stands in the gang's way; change nothing."""
-    known = world.jobs.get(gang.job_id)
-    if known is None or known.job.attempt != gang.attempt:
-        detail = f"job {gang.job_id} has no current attempt {gang.attempt}"
-        raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ATTEMPT, detail)
+    known = _current(world, gang.job_id, gang.attempt)
     if not gang.assignments:
         raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, "assignments is empty")
     _check_asks(known.asks, gang.assignments)

@@ -19,7 +19,7 @@ from yarn_gpu_sched.client.errors import (
     RejectedError,
     ServiceError,
 )
-from yarn_gpu_sched.client.fake.commit import RefusedError, commit
+from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue
 from yarn_gpu_sched.client.fake.world import KnownJob, World
 from yarn_gpu_sched.client.link import ResourceManagerLink
 from yarn_gpu_sched.protocol.v1 import (
@@ -152,7 +152,7 @@ class FakeResourceManager:
             self._say([link_pb2.Change(server=self._world.servers[server_id])])
 
     def remove_server(self, server_id: str) -> None:
-        """Take a server away with its containers."""
+        """Take a server away; its containers are lost."""
         with self._changed:
             self._say(self._world.remove_server(server_id))
 
@@ -173,8 +173,13 @@ class FakeResourceManager:
         tags: Sequence[str] = (),
         user: str = "someone",
         name: str = "",
+        unmanaged: bool = True,
     ) -> str:
-        """Submit a job whose master runs elsewhere; a gang has the tag gang:N or gang:NxG."""
+        """Submit a job whose master runs elsewhere; a gang has the tag gang:N or gang:NxG.
+
+        When the service has it start anew, an ``unmanaged`` master goes on and asks again; any other's attempt ends, and
+        the next one asks.
+        """
         now = Timestamp()
         now.GetCurrentTime()
         job = job_pb2.Job(
@@ -186,7 +191,7 @@ class FakeResourceManager:
             submit_time=now,
             attempt=1,
             active=True,
-            unmanaged=True,
+            unmanaged=unmanaged,
         )
         with self._changed:
             self._world.jobs[job_id] = KnownJob(job)
@@ -215,16 +220,13 @@ class FakeResourceManager:
     def new_attempt(self, job_id: str) -> int:
         """Replace the job's attempt: its asks are void. Returns the new attempt's number."""
         with self._changed:
-            known = self._world.jobs[job_id]
-            known.job.attempt += 1
-            known.asks.clear()
-            self._say([link_pb2.Change(job=known.job)])
-            return known.job.attempt
+            self._say(self._world.new_attempt(job_id))
+            return self._world.jobs[job_id].job.attempt
 
-    def release(self, container_id: str) -> None:
-        """One container is gone from its server."""
+    def release(self, container_id: str, *, lost: bool = False) -> None:
+        """One container is gone from its server; ``lost``: it failed, or was killed."""
         with self._changed:
-            self._say(self._world.release(container_id))
+            self._say(self._world.release(container_id, lost=lost))
 
     def end(self, job_id: str, end: job_pb2.JobEnd.ValueType = job_pb2.JOB_END_SUCCEEDED) -> None:
         """End a job; its containers are released."""
@@ -237,6 +239,11 @@ class FakeResourceManager:
         """Return copies of the job's live containers in order of their commits."""
         with self._changed:
             return [_copy(container) for container in self._world.of_job(job_id)]
+
+    def attempt(self, job_id: str) -> int:
+        """Return the number of a job's current attempt."""
+        with self._changed:
+            return self._world.jobs[job_id].job.attempt
 
     def ended(self, job_id: str) -> job_pb2.JobEnded | None:
         """Return how a job ended, with its diagnostics; None while it has not."""
@@ -321,16 +328,17 @@ class FakeResourceManager:
             raise RefusedError(*self._refusals.popleft())
 
     def _carry_out(self, decision: decision_pb2.Decision, outcome: decision_pb2.Outcome) -> list[link_pb2.Change]:
-        if decision.HasField("place_gang"):
-            gang = decision.place_gang
-            prefix = f"container_{self._cluster_id}_{self.epoch}"
-            outcome.container_ids.extend(commit(self._world, gang, prefix))
-            return [self._world.jobs[gang.job_id].asks_change()]
-        refuse = decision.refuse_job
-        if refuse.job_id not in self._world.jobs:
-            detail = f"job {refuse.job_id} is not known"
-            raise RefusedError(decision_pb2.OUTCOME_CODE_NO_ATTEMPT, detail)
-        return self._world.end(refuse.job_id, job_pb2.JOB_END_KILLED, refuse.diagnostics)
+        match decision.WhichOneof("action"):
+            case "place_gang":
+                gang = decision.place_gang
+                outcome.container_ids.extend(commit(self._world, gang, f"container_{self._cluster_id}_{self.epoch}"))
+                return [self._world.jobs[gang.job_id].asks_change()]
+            case "refuse_job":
+                return refuse(self._world, decision.refuse_job)
+            case "requeue_job":
+                return requeue(self._world, decision.requeue_job)
+            case action:
+                raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, f"action {action}: there is no such one here")
 
 
 def _resource(gpus: int, memory_mb: int, vcores: int) -> resource_pb2.Resource:

@@ -75,9 +75,9 @@ class World:
         return [c for c in self.containers.values() if c.job_id == job_id]
 
     def remove_server(self, server_id: str) -> list[link_pb2.Change]:
-        """Take a server away, and its containers with it."""
+        """Take a server away, and its containers with it: they are lost."""
         gone = [c.container_id for c in self.containers.values() if c.server_id == server_id]
-        released = [change for container_id in gone for change in self.release(container_id)]
+        released = [change for container_id in gone for change in self.release(container_id, lost=True)]
         del self.servers[server_id]
         return [*released, link_pb2.Change(server_removed=server_id)]
 
@@ -90,11 +90,24 @@ class World:
             known.asks.pop(key, None)
         return [known.asks_change()]
 
-    def release(self, container_id: str) -> list[link_pb2.Change]:
+    def release(self, container_id: str, *, lost: bool = False) -> list[link_pb2.Change]:
         """Let go of what a container holds."""
         del self.containers[container_id]
-        released = container_pb2.ContainerReleased(container_id=container_id)
+        released = container_pb2.ContainerReleased(container_id=container_id, lost=lost)
         return [link_pb2.Change(container_released=released)]
+
+    def new_attempt(self, job_id: str) -> list[link_pb2.Change]:
+        """Begin a job's next attempt: what the one before asked is void."""
+        known = self.jobs[job_id]
+        known.job.attempt += 1
+        known.asks.clear()
+        return [link_pb2.Change(job=known.job)]
+
+    def start_anew(self, job_id: str) -> list[link_pb2.Change]:
+        """End all that a job runs. An attempt ends with its master; an unmanaged one is not among what ends, and goes on."""
+        gone = [c.container_id for c in self.of_job(job_id)]
+        released = [change for container_id in gone for change in self.release(container_id)]
+        return released if self.jobs[job_id].job.unmanaged else [*released, *self.new_attempt(job_id)]
 
     def end(self, job_id: str, end: job_pb2.JobEnd.ValueType, diagnostics: str = "") -> list[link_pb2.Change]:
         """End a job and release its containers."""
