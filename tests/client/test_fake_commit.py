@@ -1,6 +1,6 @@
 import pytest
 
-from yarn_gpu_sched.client.fake.commit import RefusedError, commit
+from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue
 from yarn_gpu_sched.client.fake.world import KnownJob, World
 from yarn_gpu_sched.protocol.v1 import ask_pb2, decision_pb2, job_pb2, resource_pb2, server_pb2
 
@@ -96,6 +96,7 @@ def test_what_is_released_can_be_had_again(world: World) -> None:
     commit(world, gang(put("a", 0, 1)), "c")
     changes = world.release("c_000001")
     assert [change.container_released.container_id for change in changes] == ["c_000001"]
+    assert not changes[0].container_released.lost
     commit(world, gang(put("a", 0, 1)), "c")
 
 
@@ -117,4 +118,39 @@ def test_a_lost_server_takes_its_containers_with_it(world: World) -> None:
     commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
     changes = world.remove_server("a")
     assert [change.WhichOneof("change") for change in changes] == ["container_released", "server_removed"]
+    assert changes[0].container_released.lost
     assert [container.server_id for container in world.of_job("j")] == ["b"]
+
+
+@pytest.mark.parametrize(("unmanaged", "attempt", "asked"), [(True, 1, 1), (False, 2, 0)])
+def test_a_job_that_starts_anew_ends_with_all_it_runs_and_so_does_its_attempt_unless_its_master_is_unmanaged(
+    world: World,
+    unmanaged: bool,  # noqa: FBT001 # a column of the table
+    attempt: int,
+    asked: int,
+) -> None:
+    world.jobs["j"].job.unmanaged = unmanaged
+    commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    changes = requeue(world, decision_pb2.RequeueJob(job_id="j", attempt=1))
+    kinds = [change.WhichOneof("change") for change in changes]
+    assert kinds == ["container_released"] * 2 + ["job"] * (not unmanaged)
+    assert not any(change.container_released.lost for change in changes)
+    assert (world.jobs["j"].job.attempt, sum(ask.count for ask in world.jobs["j"].asks.values())) == (attempt, asked)
+    assert (world.containers, world.ended) == ({}, {})
+
+
+@pytest.mark.parametrize(("job_id", "attempt"), [("j", 2), ("other", 1)])
+def test_another_attempt_than_the_current_one_does_not_start_anew(world: World, job_id: str, attempt: int) -> None:
+    commit(world, gang(put("a", 0, 1)), "c")
+    with pytest.raises(RefusedError, match=f"no current attempt {attempt}") as caught:
+        requeue(world, decision_pb2.RequeueJob(job_id=job_id, attempt=attempt))
+    assert caught.value.code == CODES.OUTCOME_CODE_NO_ATTEMPT
+    assert len(world.containers) == 1
+
+
+def test_a_job_that_is_refused_is_killed_and_one_that_is_not_known_is_not(world: World) -> None:
+    refuse(world, decision_pb2.RefuseJob(job_id="j", diagnostics="too big"))
+    assert (world.ended["j"].end, world.ended["j"].diagnostics) == (job_pb2.JOB_END_KILLED, "too big")
+    with pytest.raises(RefusedError, match="not known") as caught:
+        refuse(world, decision_pb2.RefuseJob(job_id="j"))
+    assert caught.value.code == CODES.OUTCOME_CODE_NO_ATTEMPT

@@ -26,6 +26,13 @@ def target(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[str]:
+    """Run a service that holds nothing for a lost member, and has its job start anew after a second."""
+    with real_service(tmp_path, "--repair-hold-s", "0", "--requeue-after-s", "1") as address:
+        yield address
+
+
+@pytest.fixture
 def client(target: str) -> Iterator[Client]:
     with Client(target, timeout_s=WAIT_S) as made:
         yield made
@@ -140,6 +147,30 @@ def test_a_new_attempt_voids_the_asks_of_the_one_before(rm: FakeResourceManager,
     await_containers(rm, "job-1", 2)
     assert {container.attempt for container in rm.containers("job-1")} == {2}
     assert client.job("job-1").job.attempt == 2
+
+
+@pytest.mark.parametrize("unmanaged", [True, False])
+def test_a_gang_whose_lost_member_cannot_be_replaced_starts_anew_as_a_whole(
+    impatient: str,
+    unmanaged: bool,  # noqa: FBT001 # a column of the table
+) -> None:
+    with FakeResourceManager(impatient) as rm:
+        for host in ("gpu-a1", "gpu-a2"):
+            rm.add_server(host)
+        rm.submit("job-1", tags=["gang:2x4"], unmanaged=unmanaged)
+        rm.ask("job-1", 2, gpus=4)
+        await_containers(rm, "job-1", 2)
+        first = {container.container_id for container in rm.containers("job-1")}
+        rm.remove_server("gpu-a2:45454")
+        rm.ask("job-1", 1, gpus=4)
+        await_containers(rm, "job-1", 0)
+        decision, outcome = rm.decisions[-1]
+        assert (decision.WhichOneof("action"), outcome.code) == ("requeue_job", decision_pb2.OUTCOME_CODE_COMMITTED)
+        assert (rm.attempt("job-1"), rm.ended("job-1")) == (1 if unmanaged else 2, None)
+        rm.add_server("gpu-a3")
+        rm.ask("job-1", 2, gpus=4)
+        await_containers(rm, "job-1", 2)
+        assert not first & {container.container_id for container in rm.containers("job-1")}
 
 
 def test_virtual_clusters_and_their_use(rm: FakeResourceManager, client: Client) -> None:
