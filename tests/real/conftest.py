@@ -12,7 +12,7 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import Apps
-from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of, serve
+from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
 from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import DEFAULT_HADOOP, ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
 
@@ -136,18 +136,20 @@ def served_joint(
             settings=_QUICK | _SERVED | {"yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels"},
         )
         with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
-            joint = ServedJoint(cluster, apps, folder, address=address)
-            serve(cluster, **_service_environment(joint))
+            joint = ServedJoint(
+                cluster, apps, folder, address=address, environment=_service_environment(address, folder)
+            )
+            joint.serve()
             joint.await_connected()
             yield joint
             joint.client.close()
 
 
-def _service_environment(joint: ServedJoint) -> dict[str, str]:
+def _service_environment(address: str, folder: Path) -> dict[str, str]:
     return {
-        "YGS_LISTEN": joint.address,
-        "YGS_BINDING_DIR": str(joint.folder / "bindings"),
-        "YGS_RECORDER_DIR": str(joint.folder / "record"),
+        "YGS_LISTEN": address,
+        "YGS_BINDING_DIR": str(folder / "bindings"),
+        "YGS_RECORDER_DIR": str(folder / "record"),
         "YGS_AUDIT_EVERY_EVENTS": "1",
         "YGS_REPAIR_HOLD_S": str(REPAIR_HOLD_S),
         "YGS_REQUEUE_AFTER_S": str(REQUEUE_AFTER_S),

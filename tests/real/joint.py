@@ -139,11 +139,16 @@ class ServedJoint(Joint):
     """A cluster beside the product's own service, a process of its own."""
 
     address: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
     client: Client = field(init=False)
 
     def __post_init__(self) -> None:
         """Connect to the service."""
         self.client = Client(self.address, timeout_s=20.0)
+
+    def serve(self, **other: str) -> None:
+        """Start the service with the settings of this joint, or with others."""
+        serve(self.cluster, **(self.environment | other))
 
     def await_connected(self, wait_s: float = 60.0) -> None:
         """Wait until the service has a whole snapshot of the ResourceManager."""

@@ -12,11 +12,12 @@ import pytest
 
 from tests.real.apps import App, AppError, gpus, on_hosts, plain, submitted_to_be_refused
 from tests.real.joint import Held, ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 CPU_HOST = "cpu-1"
 ALL_MB = 8192  # of a server
+RACK_B_ADDRESS = "127.0.1.3"  # of gpu-b1: the topology is asked by address, whatever a server calls itself
 
 
 def registered(joint: ServedJoint, *tags: str, **more: object) -> App:
@@ -186,6 +187,25 @@ def test_c26_what_the_resource_manager_rounds_up_is_what_is_granted(joint: Serve
     assert joint.held() == Held(4, 0, 4 * 64, 4, 0)
 
 
+def test_c26_a_memory_string_is_granted_as_the_stock_client_and_the_resource_manager_round_it(
+    joint: ServedJoint, workers: Path
+) -> None:
+    run = joint.distributed_shell(
+        workers,
+        "stop",
+        *("-appname", "strings", "-num_containers", "2", "-application_tags", "gang:2x1"),
+        *("-container_resources", "memory=1G,vcores=1,yarn.io/gpu=1"),
+    )
+    joint.await_started(workers, 2, 120)
+    job_id = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "strings")
+    each_mb = 960  # 1G is 953 MiB, and the step is 64
+    assert sorted(one.resource.memory_mb for one in joint.client.job(job_id).containers) == [256, each_mb, each_mb]
+    assert joint.held() == Held(3, 0, 256 + 2 * each_mb, 2, 0)
+    (workers / "stop").touch()
+    joint.until(lambda: run.exit_code, lambda code: code is not None, "the stock client has ended", 60)
+    assert run.exit_code == 0, run.output
+
+
 def test_c26_a_host_alone_asks_nothing_until_it_is_asked_anywhere(joint: ServedJoint) -> None:
     app = registered(joint, "gang:1x1")
     app.allocate(gpus(1, 1, places={"gpu-b1": 1, "/rack-b": 1}, strict=["/rack-b"]))
@@ -211,25 +231,51 @@ def test_c27_a_host_in_capitals_is_the_same_host(joint: ServedJoint) -> None:
     assert sentence.endswith("not gpu-a1")
 
 
-def test_c27_a_server_that_registers_in_capitals_is_found_in_small_letters(joint: ServedJoint) -> None:
-    name = "GPU-Z9:45454"
+@contextmanager
+def ghost(joint: ServedJoint, name: str, address: str) -> Iterator[server_pb2.Server]:
+    """Let a server register under this name; yields it as the service knows it."""
     with (joint.cluster.folder / "hosts").open("a") as hosts:
-        hosts.write("127.0.9.9 GPU-Z9\n")
-    joint.apps.ask(
-        "ghost", server=name, gpus=1
-    )  # no more: what was seen of the cluster counts until the service starts anew
+        hosts.write(f"{address} {name.partition(':')[0]}\n")
+    # One GPU, no more: what was seen of the cluster counts until the service starts anew.
+    joint.apps.ask("ghost", server=name, gpus=1)
+    known = lambda: [one.server for one in joint.client.servers() if one.server.server_id == name]  # noqa: E731 - one line, used once
     try:
-        joint.until(
-            lambda: [one.server.server_id for one in joint.client.servers()], lambda ids: name in ids, "it is known"
-        )
+        yield joint.until(known, bool, f"the service knows {name}")[0]
+    finally:
+        joint.apps.ask("ghost_gone", server=name)
+
+
+def test_c27_a_server_that_registers_in_capitals_is_found_in_small_letters(joint: ServedJoint) -> None:
+    with ghost(joint, "GPU-Z9:45454", "127.0.9.9") as server:
+        assert server.host == "gpu-z9"
         app = registered(joint, "gang:1x1")
         app.allocate(on_hosts(1, 1, {"gpu-z9": 1}, ["/default-rack"]))
         app.hold(1)
-        assert servers(joint, app, 1) == [name]
-        assert next(one.server.host for one in joint.client.servers() if one.server.server_id == name) == "gpu-z9"
+        assert servers(joint, app, 1) == [server.server_id]
         app.finish()
-    finally:
-        joint.apps.ask("ghost_gone", server=name)
+
+
+@pytest.mark.parametrize("asked", ["rack", "name"])
+def test_c27_a_server_with_a_full_name_has_its_rack_and_is_met_by_that_name_however_it_is_written(
+    joint: ServedJoint, asked: str
+) -> None:
+    holder = registered(joint, "gang:2x4")
+    holder.allocate(gpus(2, 4, places={"/rack-b": 2, "*": 2}, strict=["*"]))
+    assert {one["server"].partition(":")[0] for one in holder.hold(2)} == {"gpu-b1", "gpu-b2"}
+    with ghost(joint, f"GPU-F-{asked}.Example.org:45454", RACK_B_ADDRESS) as server:
+        assert (server.host, server.rack) == (f"gpu-f-{asked}.example.org", "/rack-b")
+        short = registered(joint, "gang:1x1")
+        short.allocate(on_hosts(1, 1, {f"gpu-f-{asked}": 1}, ["/rack-b"]))
+        sentence = joint.await_state(short.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
+        assert sentence.endswith(f"only gpu-f-{asked}")
+        app = registered(joint, "gang:1x1")
+        if asked == "rack":
+            app.allocate(gpus(1, 1, places={"/rack-b": 1, "*": 1}, strict=["*"]))
+        else:
+            app.allocate(on_hosts(1, 1, {f"Gpu-F-{asked}.EXAMPLE.org": 1}, ["/rack-b"]))
+        app.hold(1)
+        assert servers(joint, app, 1) == [server.server_id]
+        app.finish()
 
 
 def test_c27_a_full_name_that_no_server_bears_is_named_as_the_reason(joint: ServedJoint) -> None:

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 NOT_ASKED = reason_pb2.WAITING_REASON_CODE_NOT_ASKED
+HOLD_S = 8
 
 
 def gang(joint: ServedJoint, containers: int, each: int, **more: object) -> App:
@@ -155,6 +156,45 @@ def test_a_master_with_gpus_is_placed_only_where_its_gang_fits_too(joint: Served
     app.hold(2)
     assert sorted(len(indices) for _, indices in workers_of(joint, app).values()) == [1, 4, 4]
     assert joint.placed(other.app_id) == {}
+
+
+@pytest.fixture
+def short_hold(joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Let the service hold for a master's gang for a shorter time."""
+    joint.cluster.kill("service")
+    joint.serve(YGS_GANG_HOLD_S=str(HOLD_S))
+    joint.await_connected()
+    yield joint
+    joint.cluster.kill("service")
+    joint.serve()
+    joint.await_connected()
+
+
+def test_what_is_held_for_the_gang_of_a_master_with_gpus_is_given_to_others_when_it_is_not_asked_in_time(
+    short_hold: ServedJoint,
+) -> None:
+    joint = short_hold
+    holder = gang(joint, 3, 4)
+    holder.hold(3)
+    app = joint.apps.submit(tags=["gang:2x4"], unmanaged=False, am={"gpus": 1})
+    joint.await_state(app.app_id, FULL)
+    other = gang(joint, 3, 3)
+    joint.await_state(other.app_id, FULL)
+    assert joint.placed(app.app_id) == {}, "there is room for the master, and none for its gang beside it"
+    holder.finish()
+    asked = joint.await_state(app.app_id, NOT_ASKED)
+    assert "8 GPUs are held for its gang" in asked
+    free = lambda: joint.client.why(other.app_id).waiting.sentence  # noqa: E731 - one line, used once
+    joint.until(free, lambda said: "; 7 GPUs are free" in said, "nobody else gets what is held")
+    other.hold(3)  # when the hold has ended
+    app.register()
+    assert [len(indices) for _, indices in workers_of(joint, app).values()] == [1]
+    app.allocate(gpus(2, 4))
+    sentence = joint.await_state(app.app_id, FULL)
+    assert "8 GPUs" in sentence, sentence
+    other.finish()
+    app.hold(2)
+    assert sorted(len(indices) for _, indices in workers_of(joint, app).values()) == [1, 4, 4]
 
 
 def test_a_master_with_gpus_and_without_a_tag_is_a_job_of_its_own(joint: ServedJoint) -> None:
