@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.generator import LOAD
 from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
@@ -17,6 +18,7 @@ from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import DEFAULT_HADOOP, ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
 
 JAVA = Path(__file__).parent / "java"
+_JAVAC = ("--release", "17", "-nowarn", "-proc:none")
 TEST_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.FailingCommits"
 BOTH_LINES = [DEFAULT_HADOOP, "3.5.0"]
 HEARTBEAT_MS = 200
@@ -96,7 +98,7 @@ def classes(hadoop: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = java.class_path(folder, fetch_jars(hadoop).lib, [shim_jar()])
     sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
     done = subprocess.run(
-        [str(compiler), "--release", "11", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder), *sources],
+        [str(compiler), *_JAVAC, "-sourcepath", str(LOAD / "src"), "-cp", path, "-d", str(folder), *sources],
         check=False,
         capture_output=True,
         text=True,

@@ -3,12 +3,13 @@ package io.github.yarn_gpu_sched.tests;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.yarn_gpu_sched.load.ApplicationMaster;
+import io.github.yarn_gpu_sched.load.Shape;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.PrivilegedExceptionAction;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -21,15 +22,10 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.hadoop.security.Credentials;
-import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.security.token.TokenIdentifier;
-import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
-import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
-import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
-import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
@@ -42,7 +38,6 @@ import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
-import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
 import org.apache.hadoop.yarn.api.records.NMToken;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -52,10 +47,8 @@ import org.apache.hadoop.yarn.api.records.ResourceSizing;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
 import org.apache.hadoop.yarn.api.records.UpdatedContainer;
-import org.apache.hadoop.yarn.api.records.YarnApplicationAttemptState;
 import org.apache.hadoop.yarn.api.records.YarnApplicationState;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
-import org.apache.hadoop.yarn.client.ClientRMProxy;
 import org.apache.hadoop.yarn.client.api.NMClient;
 import org.apache.hadoop.yarn.client.api.NMTokenCache;
 
@@ -68,11 +61,10 @@ final class App {
   private final boolean unmanaged;
   private final Map<String, Container> containers = new LinkedHashMap<>();
   private final NMTokenCache tokens = new NMTokenCache();
-  private ApplicationMasterProtocol rm;
+  private final ApplicationMaster master;
   private NMClient nm;
   private Path fifo;
   StockClient stock;
-  private int responseId;
   private int completed;
 
   App(Apps apps, JsonNode request) throws Exception {
@@ -80,6 +72,7 @@ final class App {
     unmanaged = request.path("unmanaged").asBoolean();
     ApplicationSubmissionContext context = apps.client.createApplication().getApplicationSubmissionContext();
     id = context.getApplicationId();
+    master = new ApplicationMaster(apps.rm, id);
     context.setApplicationName(request.path("name").asText("test"));
     context.setQueue(request.path("queue").asText("default"));
     context.setUnmanagedAM(unmanaged);
@@ -105,13 +98,14 @@ final class App {
       ApplicationReport report = apps.client.getApplicationReport(id);
       ApplicationAttemptId attempt = report.getCurrentApplicationAttemptId();
       if (attempt != null && attempt.getAttemptId() >= least) {
-        Token<? extends TokenIdentifier> token = unmanaged ? unmanagedToken(attempt) : managedToken(attempt);
+        Token<? extends TokenIdentifier> token = unmanaged ? master.unmanagedToken(attempt) : managedToken(attempt);
         if (token != null && request.path("stock").asBoolean()) {
           stock = new StockClient(apps.conf, attempt, token);
           return Apps.JSON.createObjectNode().put("attempt", attempt.toString());
         }
         if (token != null) {
-          return register(attempt, token);
+          master.register(attempt, token).getNMTokensFromPreviousAttempts().forEach(this::keep);
+          return Apps.JSON.createObjectNode().put("attempt", attempt.toString());
         }
       }
       YarnApplicationState state = report.getYarnApplicationState();
@@ -120,24 +114,6 @@ final class App {
       }
       pause(until, id + " has no master: " + state + " " + report.getDiagnostics());
     }
-  }
-
-  private ObjectNode register(ApplicationAttemptId attempt, Token<? extends TokenIdentifier> token) throws Exception {
-    UserGroupInformation user = UserGroupInformation.createRemoteUser(attempt.toString());
-    user.addToken(token);
-    rm = user.doAs((PrivilegedExceptionAction<ApplicationMasterProtocol>) () ->
-        ClientRMProxy.createRMProxy(apps.conf, ApplicationMasterProtocol.class));
-    RegisterApplicationMasterResponse response =
-        rm.registerApplicationMaster(RegisterApplicationMasterRequest.newInstance("localhost", 0, ""));
-    response.getNMTokensFromPreviousAttempts().forEach(this::keep);
-    responseId = 0;
-    return Apps.JSON.createObjectNode().put("attempt", attempt.toString());
-  }
-
-  private Token<? extends TokenIdentifier> unmanagedToken(ApplicationAttemptId attempt) throws Exception {
-    boolean launched = apps.client.getApplicationAttemptReport(attempt).getYarnApplicationAttemptState()
-        == YarnApplicationAttemptState.LAUNCHED;
-    return launched ? apps.client.getAMRMToken(id) : null;
   }
 
   private Token<? extends TokenIdentifier> managedToken(ApplicationAttemptId attempt) throws IOException {
@@ -162,11 +138,10 @@ final class App {
     request.path("release").forEach(name -> release.add(ContainerId.fromString(name.asText())));
     ResourceBlacklistRequest blacklist =
         ResourceBlacklistRequest.newInstance(texts(request.path("blacklist")), texts(request.path("unblacklist")));
-    AllocateResponse response = rm.allocate(AllocateRequest.newBuilder().responseId(responseId).progress(0.5f)
+    AllocateResponse response = master.allocate(AllocateRequest.newBuilder()
         .askList(asks).releaseList(release).resourceBlacklistRequest(blacklist)
         .schedulingRequests(each(request.path("constrained")).map(App::constrained).collect(Collectors.toList()))
-        .updateRequests(each(request.path("updates")).map(this::update).collect(Collectors.toList())).build());
-    responseId = response.getResponseId();
+        .updateRequests(each(request.path("updates")).map(this::update).collect(Collectors.toList())));
     response.getNMTokens().forEach(this::keep);
     ObjectNode answer = Apps.JSON.createObjectNode();
     ArrayNode allocated = answer.putArray("allocated");
@@ -224,12 +199,7 @@ final class App {
   }
 
   synchronized ObjectNode finish() throws Exception {
-    FinishApplicationMasterRequest request =
-        FinishApplicationMasterRequest.newInstance(FinalApplicationStatus.SUCCEEDED, "", "");
-    long until = System.nanoTime() + 30_000_000_000L;
-    while (!rm.finishApplicationMaster(request).getIsUnregistered()) {
-      pause(until, id + " is not unregistered");
-    }
+    master.finish();
     if (fifo != null) {
       Files.writeString(fifo, "0\n");
     }
@@ -300,12 +270,7 @@ final class App {
   }
 
   static Resource resource(JsonNode node) {
-    Resource resource =
-        Resource.newInstance(node.path("memory_mb").asLong(256), node.path("vcores").asInt(1));
-    if (node.path("gpus").asInt() > 0) {
-      resource.setResourceValue("yarn.io/gpu", node.get("gpus").asLong());
-    }
-    return resource;
+    return new Shape(node.path("memory_mb").asInt(256), node.path("vcores").asInt(1), node.path("gpus").asInt()).resource();
   }
 
   private static Stream<JsonNode> each(JsonNode array) {

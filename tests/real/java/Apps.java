@@ -3,7 +3,9 @@ package io.github.yarn_gpu_sched.tests;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.github.yarn_gpu_sched.load.ResourceManager;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -32,12 +34,14 @@ public final class Apps {
 
   final YarnConfiguration conf = new YarnConfiguration();
   final YarnClient client = YarnClient.createYarnClient();
+  final ResourceManager rm;
   final Path exchange;
   private final Map<String, App> apps = new ConcurrentHashMap<>();
   private final GhostServers ghosts = new GhostServers(conf);
 
-  private Apps(Path exchange) {
+  private Apps(Path exchange) throws IOException {
     this.exchange = exchange;
+    rm = new ResourceManager(conf, ResourceManager.PATIENT);
     client.init(conf);
     client.start();
   }

@@ -6,53 +6,54 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.security.token.TokenIdentifier;
+import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationAttemptReportRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationReportRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
 import org.apache.hadoop.yarn.api.protocolrecords.SubmitApplicationRequest;
-import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateRequestPBImpl;
-import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateResponsePBImpl;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
 import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
+import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.YarnApplicationAttemptState;
 import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 import org.apache.hadoop.yarn.exceptions.YarnException;
-import org.apache.hadoop.yarn.proto.YarnProtos.FinalApplicationStatusProto;
-import org.apache.hadoop.yarn.proto.YarnServiceProtos.AllocateResponseProto;
-import org.apache.hadoop.yarn.proto.YarnServiceProtos.FinishApplicationMasterRequestProto;
-import org.apache.hadoop.yarn.proto.YarnServiceProtos.FinishApplicationMasterResponseProto;
-import org.apache.hadoop.yarn.proto.YarnServiceProtos.RegisterApplicationMasterRequestProto;
-import org.apache.hadoop.yarn.proto.YarnServiceProtos.RegisterApplicationMasterResponseProto;
 import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 
 /**
- * An unmanaged ApplicationMaster: no process and no container of its own, so it asks at any speed.
+ * An application's master: no process of its own, so it asks at any speed, and thousands are played by one.
  *
- * <p>Submitted, then registered, then any number of {@link #allocate} calls, then finished. Not for use by two threads
- * at once.
+ * <p>Load and scripted tests are made of these. Registered, then any number of {@link #allocate} calls, then finished.
+ * Not for use by two threads at once.
  */
-final class ApplicationMaster {
+public final class ApplicationMaster {
   private static final Shape UNUSED = new Shape(64, 1, 0);
   private static final long POLL_MS = 20;
+  private static final long FINISH_MS_MAX = 30_000;
 
   private final ResourceManager rm;
   private final ApplicationId id;
-  private MasterConnection connection;
+  private ApplicationMasterProtocol connection;
   private int response_id;
 
-  private ApplicationMaster(ResourceManager rm, ApplicationId id) {
+  /** The master of an application that was submitted. */
+  public ApplicationMaster(ResourceManager rm, ApplicationId id) {
     this.rm = rm;
     this.id = id;
   }
 
-  /** Submits an application with the tags, and does not wait for it. */
+  /** Submits an application with the tags, whose master is unmanaged, and does not wait for it. */
   static ApplicationMaster submit(ResourceManager rm, String name, String queue, Set<String> tags)
       throws IOException, YarnException {
     ApplicationId id = rm.client().getNewApplication(GetNewApplicationRequest.newInstance()).getApplicationId();
@@ -70,26 +71,29 @@ final class ApplicationMaster {
   }
 
   /**
-   * Waits until YARN lets the attempt register, and registers it.
+   * Waits until YARN lets the unmanaged attempt register, and registers it.
    *
    * @throws IllegalStateException when the time is over, with the application's state and diagnostics
    */
   void register(long wait_ms) throws IOException, YarnException, InterruptedException {
     ApplicationAttemptId attempt = ApplicationAttemptId.newInstance(id, 1);
     long until_ns = System.nanoTime() + wait_ms * 1_000_000;
-    while (!launched(attempt)) {
+    Token<AMRMTokenIdentifier> token = unmanagedToken(attempt);
+    while (token == null) {
       if (System.nanoTime() > until_ns) {
         ApplicationReport report = report();
         throw new IllegalStateException(id + " may not register after " + wait_ms + " ms: "
             + report.getYarnApplicationState() + " " + report.getDiagnostics());
       }
       Thread.sleep(POLL_MS);
+      token = unmanagedToken(attempt);
     }
-    connection = rm.connect(attempt, token());
-    connection.call(
-        "registerApplicationMaster",
-        RegisterApplicationMasterRequestProto.newBuilder().setHost("localhost").setRpcPort(0).setTrackingUrl("").build(),
-        RegisterApplicationMasterResponseProto::parseDelimitedFrom);
+    register(attempt, token);
+  }
+
+  /** What an unmanaged attempt proves itself with; null while YARN does not let it register. */
+  public Token<AMRMTokenIdentifier> unmanagedToken(ApplicationAttemptId attempt) throws IOException, YarnException {
+    return launched(attempt) ? token() : null;
   }
 
   private boolean launched(ApplicationAttemptId attempt) throws IOException, YarnException {
@@ -117,34 +121,44 @@ final class ApplicationMaster {
         new org.apache.hadoop.io.Text(sent.getKind()), new org.apache.hadoop.io.Text(sent.getService()));
   }
 
+  /** Connects and registers an attempt; one that has registered before begins anew. */
+  public RegisterApplicationMasterResponse register(ApplicationAttemptId attempt, Token<? extends TokenIdentifier> token)
+      throws IOException, YarnException, InterruptedException {
+    connection = rm.connect(attempt, token);
+    response_id = 0;
+    return connection.registerApplicationMaster(RegisterApplicationMasterRequest.newInstance("localhost", 0, ""));
+  }
+
   /** One heartbeat: asks are absolute totals, releases are ended at once; returns what became visible meanwhile. */
-  AllocateResponse allocate(List<ResourceRequest> asks, List<ContainerId> releases) throws IOException {
-    AllocateRequestPBImpl request = new AllocateRequestPBImpl();
-    request.setResponseId(response_id);
-    request.setProgress(0.5f);
-    request.setAskList(asks);
-    request.setReleaseList(releases);
-    AllocateResponse response = new AllocateResponsePBImpl(
-        connection.call("allocate", request.getProto(), AllocateResponseProto::parseDelimitedFrom));
+  AllocateResponse allocate(List<ResourceRequest> asks, List<ContainerId> releases) throws IOException, YarnException {
+    return allocate(AllocateRequest.newBuilder().askList(asks).releaseList(releases));
+  }
+
+  /** One heartbeat with whatever a master may say. */
+  public AllocateResponse allocate(AllocateRequest.AllocateRequestBuilder says) throws IOException, YarnException {
+    AllocateResponse response = connection.allocate(says.responseId(response_id).progress(0.5f).build());
     response_id = response.getResponseId();
     return response;
   }
 
   /** A heartbeat that only looks. */
-  AllocateResponse poll() throws IOException {
+  AllocateResponse poll() throws IOException, YarnException {
     return allocate(List.of(), List.of());
   }
 
   /** Ends the application as succeeded; YARN ends the containers that it still holds. */
-  void finish() throws IOException {
-    connection.call(
-        "finishApplicationMaster",
-        FinishApplicationMasterRequestProto.newBuilder()
-            .setFinalApplicationStatus(FinalApplicationStatusProto.APP_SUCCEEDED)
-            .setDiagnostics("")
-            .setTrackingUrl("")
-            .build(),
-        FinishApplicationMasterResponseProto::parseDelimitedFrom);
-    connection.close();
+  public void finish() throws IOException, YarnException, InterruptedException {
+    FinishApplicationMasterRequest end =
+        FinishApplicationMasterRequest.newInstance(FinalApplicationStatus.SUCCEEDED, "", "");
+    long until_ns = System.nanoTime() + FINISH_MS_MAX * 1_000_000;
+    while (!connection.finishApplicationMaster(end).getIsUnregistered()) {
+      if (System.nanoTime() > until_ns) {
+        throw new IOException(id + " is not unregistered after " + FINISH_MS_MAX + " ms");
+      }
+      Thread.sleep(POLL_MS);
+    }
+    if (connection instanceof MasterConnection) {
+      ((MasterConnection) connection).close();
+    }
   }
 }

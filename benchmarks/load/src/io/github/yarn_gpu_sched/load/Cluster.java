@@ -1,6 +1,7 @@
 package io.github.yarn_gpu_sched.load;
 
 import java.io.IOException;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
 /** What a scenario works on: a ResourceManager, with simulated servers of our own or with those it has. */
 record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, String queue, Report report) {
@@ -15,7 +16,7 @@ record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, Strin
     int runs_ms = options.number("runs-ms", 0, 0, Integer.MAX_VALUE);
     String queue = options.text("queue", "default");
     options.refuseUnknown();
-    ResourceManager rm = new ResourceManager();
+    ResourceManager rm = new ResourceManager(new YarnConfiguration(), ResourceManager.DIRECT);
     if (count == 0) {
       // Without a process behind them, containers of real NodeManagers are only held, and ended by their release.
       return new Cluster(rm, null, container -> { }, queue, report);

@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.exceptions.YarnException;
 
 /**
  * Gangs at full speed: applications prepared beforehand each ask their one gang, a bounded number of them at a time.
@@ -84,7 +85,7 @@ final class GangStream implements Scenario {
     threads.schedule(() -> guarded(() -> ask(cluster, master)), at_ns - now_ns, TimeUnit.NANOSECONDS);
   }
 
-  private void ask(Cluster cluster, ApplicationMaster master) throws IOException {
+  private void ask(Cluster cluster, ApplicationMaster master) throws IOException, YarnException {
     take(cluster, master, 0, master.allocate(List.of(shape.ask(1, 0, size)), List.of()));
   }
 
@@ -105,13 +106,13 @@ final class GangStream implements Scenario {
   }
 
   private interface Step {
-    void run() throws IOException;
+    void run() throws IOException, YarnException;
   }
 
   private void guarded(Step step) {
     try {
       step.run();
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | YarnException | RuntimeException e) {
       if (!threads.isShutdown() && failed.incrementAndGet() <= 3) {
         e.printStackTrace();
       }

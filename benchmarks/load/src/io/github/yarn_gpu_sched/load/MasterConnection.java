@@ -24,7 +24,23 @@ import org.apache.hadoop.security.SaslRpcServer.AuthMethod;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.thirdparty.protobuf.Message;
 import org.apache.hadoop.util.ProtoUtil;
+import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateRequestPBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.AllocateResponsePBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.FinishApplicationMasterRequestPBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.FinishApplicationMasterResponsePBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.RegisterApplicationMasterRequestPBImpl;
+import org.apache.hadoop.yarn.api.protocolrecords.impl.pb.RegisterApplicationMasterResponsePBImpl;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.AllocateResponseProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.FinishApplicationMasterResponseProto;
+import org.apache.hadoop.yarn.proto.YarnServiceProtos.RegisterApplicationMasterResponseProto;
 
 /**
  * One master's connection to the ResourceManager, by Hadoop's RPC and SASL, without Hadoop's client.
@@ -33,7 +49,7 @@ import org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB;
  * threads on each: ten thousand masters in one process would be more threads than a machine has. Here the caller's
  * thread does all the work. Calls are made one at a time.
  */
-final class MasterConnection implements AutoCloseable {
+final class MasterConnection implements ApplicationMasterProtocol, AutoCloseable {
   private static final int RESPONSE_BYTES_MAX = 64 << 20;
   private static final int SERVICE_CLASS = 0; // the ordinary one
   private static final int ANSWER_MS_MAX = 60_000;
@@ -67,8 +83,30 @@ final class MasterConnection implements AutoCloseable {
     }
   }
 
+  @Override
+  public RegisterApplicationMasterResponse registerApplicationMaster(RegisterApplicationMasterRequest request)
+      throws IOException {
+    return new RegisterApplicationMasterResponsePBImpl(call("registerApplicationMaster",
+        ((RegisterApplicationMasterRequestPBImpl) request).getProto(),
+        RegisterApplicationMasterResponseProto::parseDelimitedFrom));
+  }
+
+  @Override
+  public AllocateResponse allocate(AllocateRequest request) throws IOException {
+    return new AllocateResponsePBImpl(call("allocate",
+        ((AllocateRequestPBImpl) request).getProto(), AllocateResponseProto::parseDelimitedFrom));
+  }
+
+  @Override
+  public FinishApplicationMasterResponse finishApplicationMaster(FinishApplicationMasterRequest request)
+      throws IOException {
+    return new FinishApplicationMasterResponsePBImpl(call("finishApplicationMaster",
+        ((FinishApplicationMasterRequestPBImpl) request).getProto(),
+        FinishApplicationMasterResponseProto::parseDelimitedFrom));
+  }
+
   /** How the answer to a call is read. */
-  interface Parser<T> {
+  private interface Parser<T> {
     T parse(InputStream stream) throws IOException;
   }
 
@@ -77,7 +115,7 @@ final class MasterConnection implements AutoCloseable {
    *
    * @throws IOException with the ResourceManager's own words when it refuses
    */
-  <T> T call(String method, Message request, Parser<T> parser) throws IOException {
+  private <T> T call(String method, Message request, Parser<T> parser) throws IOException {
     RequestHeaderProto header = RequestHeaderProto.newBuilder()
         .setMethodName(method)
         .setDeclaringClassProtocolName(PROTOCOL)

@@ -6,10 +6,10 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 
 /** What one container, or one server, has: memory, vcores and GPUs. */
-record Shape(int memory_mb, int vcores, int gpus) {
+public record Shape(int memory_mb, int vcores, int gpus) {
   static final String GPU = "yarn.io/gpu";
 
-  Resource resource() {
+  public Resource resource() {
     // A cluster whose resource-types.xml knows no GPU still takes shapes without GPUs.
     return gpus == 0
         ? Resource.newInstance(memory_mb, vcores)

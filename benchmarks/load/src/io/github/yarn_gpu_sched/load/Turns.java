@@ -14,6 +14,7 @@ import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.exceptions.YarnException;
 
 /**
  * Masters that beat without pause, but only while it is their turn: each line of standard input, {@code MS GANGS}, is a
@@ -64,7 +65,7 @@ final class Turns implements Scenario {
     return HELD;
   }
 
-  private void turn(long length_ns, boolean with_gangs) throws IOException {
+  private void turn(long length_ns, boolean with_gangs) throws IOException, YarnException {
     long until_ns = System.nanoTime() + length_ns;
     long before = beats;
     int placed_before = placed;
@@ -77,7 +78,7 @@ final class Turns implements Scenario {
     cluster.report().event("turn", "beats", beats - before, "gangs", placed - placed_before, "gangs_left", fresh.size());
   }
 
-  private void beat() throws IOException {
+  private void beat() throws IOException, YarnException {
     long number = beats++;
     int round = (int) (number / applications);
     ApplicationMaster master = masters.get((int) (number % applications));
@@ -90,7 +91,7 @@ final class Turns implements Scenario {
   }
 
   /** One step of the gang that is asked for: its ask, or a look whether it is there. */
-  private void gang() throws IOException {
+  private void gang() throws IOException, YarnException {
     long now_ns = System.nanoTime();
     AllocateResponse response;
     if (asking != null) {
