@@ -52,7 +52,10 @@ import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
 import org.apache.hadoop.yarn.client.api.NMClient;
 import org.apache.hadoop.yarn.client.api.NMTokenCache;
 
-/** One application and its master's side of YARN's protocols. Unmanaged, or with am.sh as its master's process. */
+/**
+ * One application, and what its master is told to do, by the load generator's master. Unmanaged, or with am.sh as its master's
+ * process.
+ */
 final class App {
   private static final long POLL_MS = 100;
 
