@@ -79,6 +79,25 @@ def test_an_order_to_start_anew_is_given_again_if_the_attempt_outlived_its_resou
     assert len(requeues(world)) == 2
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_gang_of_a_master_that_is_not_ours_starts_anew_also_if_nobody_was_left_to_end(members: int) -> None:
+    world = World().up(server("s1"), server("s2"))
+    world.submit("j", f"gang:{members}x4", submit_time_s=1.0, unmanaged=True)
+    world.ask("j", ask(members, worker(4)))
+    world.run()
+    world.ask("j")
+    for container in world.live("j"):
+        world.remove(container.server_id)
+    world.ask("j", ask(members, worker(4)))
+    world.now_s = REQUEUE_S
+    world.decide()
+    world.commit(*requeues(world))
+    world.change(server("s1"))
+    world.change(server("s2"))
+    (placed,) = world.run()
+    assert len(placed.assignments) == members
+
+
 def test_a_gang_of_a_master_that_is_not_ours_may_go_unseen_and_starts_anew() -> None:
     world = World().up(server("s1"), server("s2"))
     world.submit("j", "gang:2x4", submit_time_s=1.0, unmanaged=True)

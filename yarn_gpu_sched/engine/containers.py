@@ -5,7 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
-from yarn_gpu_sched.engine.jobs import came_back, count_member, count_members, ended_within_attempt, start_anew
+from yarn_gpu_sched.engine.jobs import came_back, count_member, count_members, start_anew_within_attempt
 from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
@@ -122,8 +122,7 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
     record = core.state.jobs[container.job_id]
     if event.lost:
         member_lost(core, container)
-    if ended_within_attempt(record):
-        start_anew(core, record)
+    start_anew_within_attempt(core, record)
     if use.gpus:
         core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))
     core.settle_job(record)

@@ -57,7 +57,7 @@ def _revive(core: Core, record: JobRecord, job: Job) -> None:
     record.refusal = ""
     if job.attempt != record.job.attempt:
         members_since = record.members_since
-        start_anew(core, record)
+        _start_anew(core, record)
         record.members_since = members_since  # which of its containers run on is yet to be told
     _make_known(core, record, job)
 
@@ -96,29 +96,31 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
 
 def _next_attempt(core: Core, record: JobRecord) -> None:
     """Begin a new attempt: anew, unless it takes over members of its gang that run on."""
-    if record.requeued or not (record.gang_placed and record.members):
-        start_anew(core, record)
-        return
     record.asks = record.blacklist = ()
     record.in_flight = {}
     record.backoff = None
     record.resync = None  # a new master repeats nothing
+    if record.requeued or not (record.gang_placed and record.members):
+        _start_anew(core, record)
 
 
-def ended_within_attempt(record: JobRecord) -> bool:
-    """Tell whether a gang that is to start anew has gone, and no new attempt will say so: its master goes on, it is nobody's."""
-    return record.requeued and record.job.unmanaged and not record.has_workers
+def start_anew_within_attempt(core: Core, record: JobRecord) -> None:
+    """Let a gang that was to start anew wait again once it has gone, where no new attempt will say so: its master goes on.
+
+    What the master asks stays asked.
+    """
+    if record.requeued and record.job.unmanaged and not record.has_workers:
+        _start_anew(core, record)
+        asks_changed(core, record, ())
 
 
-def start_anew(core: Core, record: JobRecord) -> None:
-    """Begin a new attempt: its asks are void and its gang is to be placed again."""
+def _start_anew(core: Core, record: JobRecord) -> None:
+    """Let the gang be placed again."""
     made_whole(core, record)
     forget(core, record)
     record.requeued = False
     record.resync = None
     record.members_since = record.job.attempt
-    record.asks = record.blacklist = ()
-    record.in_flight = {}
     record.gang_placed = record.gang_under_way = False
     record.served = 0
     record.level = None

@@ -3,7 +3,7 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
-from yarn_gpu_sched.engine.jobs import ended_within_attempt, start_anew
+from yarn_gpu_sched.engine.jobs import start_anew_within_attempt
 from yarn_gpu_sched.model.job import JobEnd
 from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -82,19 +82,16 @@ def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
         _end_missing(core, record)
     session.previous.clear()
     for record in core.state.jobs.values():
-        if record.known and record.end is None:
+        if record.end is None and (record.resync is not None or record.requeued):
             _look_again(core, record)
     core.forget_old_jobs()
 
 
 def _look_again(core: Core, record: JobRecord) -> None:
     """Make of a job that the snapshot told of what only the whole of it shows: what its asks mean, and that its gang has gone."""
-    if record.resync is not None:
-        record.hear_again(record.asks, core.now_s)
-        core.changed(record)
-    if ended_within_attempt(record):
-        start_anew(core, record)
-        core.changed(record)
+    record.hear_again(record.asks, core.now_s)
+    start_anew_within_attempt(core, record)
+    core.changed(record)
 
 
 def _end_missing(core: Core, before: JobRecord) -> None:

@@ -4,7 +4,7 @@ from yarn_gpu_sched.engine import ahead
 from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
-from yarn_gpu_sched.engine.jobs import count_member
+from yarn_gpu_sched.engine.jobs import count_member, start_anew_within_attempt
 from yarn_gpu_sched.engine.repair import replaced, requeue_refused
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
@@ -23,6 +23,7 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         _refused(core, decision, record, code, event.detail)
     elif decision.refusal:
         core.state.end(decision, ())
+        start_anew_within_attempt(core, record)
     else:
         _committed(core, decision, record, event.container_ids)
     core.settle_job(record)
