@@ -304,7 +304,9 @@ def test_it_is_written_down_and_taken_up_again() -> None:
     world.ask("j", ask(4, worker(2)))
     restored = Engine.restore(world.engine.snapshot())
     assert restored.digest() == world.engine.digest()
-    assert len(World(engine=restored).run()) == 2
+    again_in_the_world = World(engine=restored)
+    again_in_the_world.containers_made = world.containers_made
+    assert len(again_in_the_world.run()) == 2
 
 
 def test_a_new_attempt_means_what_it_asks() -> None:

@@ -25,7 +25,7 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
     if known is not None and _same_use(known, container):
         core.state.replace_container(container)
         record = core.state.jobs[container.job_id]
-        if known.attempt != container.attempt:
+        if (known.attempt, known.ending) != (container.attempt, container.ending):
             count_members(record)
         core.changed(record)
         return
@@ -122,6 +122,7 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
     record = core.state.jobs[container.job_id]
     if event.lost:
         member_lost(core, container)
+    count_members(record)
     start_anew_within_attempt(core, record)
     if use.gpus:
         core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))

@@ -31,7 +31,7 @@ def _gathers(core: Core, record: JobRecord) -> bool:
 
 
 def _gpu_containers(record: JobRecord) -> int:
-    return sum(ask.count for ask in record.asks if ask.resource.gpus and not ask.application_master)
+    return sum(record.pending(ask) for ask in record.asks if ask.resource.gpus and not ask.application_master)
 
 
 def forget(core: Core, record: JobRecord) -> None:

@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.resync import Resync
+from yarn_gpu_sched.model.resync import Counts, Resync
 from yarn_gpu_sched.model.server_use import Part
 
 
@@ -63,6 +63,8 @@ class JobImage(msgspec.Struct, frozen=True):
     gather_until_s: float | None = None
     members_since: int = 0
     resync: ResyncImage | None = None
+    had: Counted = []
+    was_placed: bool | None = None
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -113,11 +115,18 @@ def job_image(record: JobRecord) -> JobImage:
         gather_until_s=record.gather_until_s,
         members_since=record.members_since,
         resync=None if record.resync is None else _resync_image(record.resync),
+        had=_counted(record.had),
+        was_placed=record.was_placed,
     )
 
 
 def _resync_image(resync: Resync) -> ResyncImage:
-    return ResyncImage(list(resync.before.items()), resync.until_s, list(resync.surplus.items()))
+    return ResyncImage(_counted(resync.before), resync.until_s, _counted(resync.surplus))
+
+
+def _counted(counts: Counts) -> Counted:
+    """List counts in one order: it must not tell in which order containers came."""
+    return sorted(counts.items(), key=lambda one: (one[0][0], msgspec.structs.astuple(one[0][1]), one[0][2]))
 
 
 def _restore_resync(image: ResyncImage) -> Resync:
@@ -153,6 +162,8 @@ def restore_job(image: JobImage) -> JobRecord:
     record.members_since = image.members_since
     if image.resync is not None:
         record.resync = _restore_resync(image.resync)
+    record.had = dict(image.had)
+    record.was_placed = image.was_placed
     return record
 
 

@@ -17,8 +17,8 @@ from yarn_gpu_sched.model.tag import TagError
 
 def on_job_changed(core: Core, event: JobChanged) -> None:
     """Take a job as submitted, or its new attempt, virtual cluster or activity."""
-    job = event.job
-    record = core.state.jobs.get(job.job_id)
+    record = core.state.jobs.get(event.job.job_id)
+    job = _with_attempt(core, event.job, record)
     if record is None:
         record = _submit(core, job)
     elif not record.known:
@@ -31,6 +31,16 @@ def on_job_changed(core: Core, event: JobChanged) -> None:
         _change(core, record, job)
     core.to_check[job.job_id] = None
     core.changed(record)
+
+
+def _with_attempt(core: Core, job: Job, record: JobRecord | None) -> Job:
+    """Read a job that has no attempt yet as having the one that it had when the link was lost: so it begins after a restart."""
+    before = core.session.previous.get(job.job_id)
+    if before is None and record is not None and record.presumed_ended:
+        before = record
+    if job.attempt or before is None:
+        return job
+    return msgspec.structs.replace(job, attempt=before.job.attempt, active=False)
 
 
 def _submit(core: Core, job: Job) -> JobRecord:
@@ -56,9 +66,7 @@ def _revive(core: Core, record: JobRecord, job: Job) -> None:
     record.diagnostics = ""
     record.refusal = ""
     if job.attempt != record.job.attempt:
-        members_since = record.members_since
         _start_anew(core, record)
-        record.members_since = members_since  # which of its containers run on is yet to be told
     _make_known(core, record, job)
 
 
@@ -109,8 +117,9 @@ def start_anew_within_attempt(core: Core, record: JobRecord) -> None:
 
     What the master asks stays asked.
     """
-    if record.requeued and record.job.unmanaged and not record.has_workers:
+    if record.requeued and record.job.unmanaged and not record.has_gpu_workers:
         _start_anew(core, record)
+        count_members(record)
         asks_changed(core, record, ())
 
 
@@ -118,9 +127,10 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     """Let the gang be placed again."""
     made_whole(core, record)
     forget(core, record)
-    record.requeued = False
+    if record.requeued:
+        record.members_since = record.job.attempt
+    record.requeued = record.was_placed = False
     record.resync = None
-    record.members_since = record.job.attempt
     record.gang_placed = record.gang_under_way = False
     record.served = 0
     record.level = None
@@ -139,33 +149,30 @@ def _read_tags(core: Core, record: JobRecord) -> None:
 
 
 def came_back(core: Core, record: JobRecord, container: Container) -> None:
-    """Count a container that outlived its resource manager for what the job's master asked again.
-
-    One that shows up while the like is under way may be of that decision.
-    """
-    if record.resync is None or not core.session.snapshot_ended or not record.is_member(container):
-        return
-    key = (container.key, container.resource, False)
-    if key not in record.in_flight:
-        record.resync.comes_back(key)
+    """Count a container that outlived its resource manager for what the job's master asked again."""
+    told_anew = core.session.snapshot_ended and not container.ending
+    if record.resync is not None and told_anew and record.is_member(container):
+        record.resync.comes_back((container.key, container.resource, False))
 
 
 def count_members(record: JobRecord) -> None:
     """Count anew: what was said of a container, or what the gang is, has changed."""
     record.served = 0
-    for container in record.containers.values():
-        count_member(record, container)
+    if record.gang is not None and not record.gang_placed:
+        for container in record.containers.values():
+            count_member(record, container)
 
 
 def count_member(record: JobRecord, container: Container) -> None:
     """Count a container that no decision made for the gang of its job.
 
-    One with GPUs, or any of a recovered job, shows that the gang was placed before; one without may be a member that the
-    resource manager placed by itself.
+    One with GPUs shows that the gang was placed before. One without may be a member that the resource manager placed by itself;
+    where the tag names no GPUs it shows the same if the gang is known to have been placed, or nothing is known of a recovered job.
     """
     if record.gang is None or record.gang_placed or container.ending or not record.is_member(container):
         return
-    if container.resource.gpus or record.job.recovered:
+    known = record.job.recovered if record.was_placed is None else record.was_placed
+    if container.resource.gpus or (known and record.gang.gpus_each is None):
         record.gang_placed = True
         return
     record.served += 1

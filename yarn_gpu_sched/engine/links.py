@@ -15,16 +15,16 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     session = core.session
     same_cluster = session.cluster_id == event.cluster_id
     same_manager = same_cluster and (session.epoch, session.start_time_ms) == (event.epoch, event.start_time_ms)
+    _note(core)
     _void_decisions(core)
-    _remember(core, same_manager=same_manager)
+    _remember(core)
+    if not same_manager:
+        for record in (*session.previous.values(), *[one for one in core.state.jobs.values() if one.presumed_ended]):
+            record.begin_anew(core.now_s)
     _clear(core)
     if not same_cluster:
         core.seen.forget_all()
         session.missing.clear()
-    if not same_manager:
-        for record in session.previous.values():
-            record.gang_placed = record.requeued = False
-            record.level = None
     session.knew_servers = bool(session.missing)
     session.cluster_id = event.cluster_id
     session.epoch = event.epoch
@@ -35,7 +35,15 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     session.settles_at_s = core.now_s + event.settle_left_s
 
 
-def _remember(core: Core, *, same_manager: bool) -> None:
+def _note(core: Core) -> None:
+    """Note what the jobs had, if all was told; what a snapshot left open says less than what was noted before."""
+    if core.session.snapshot_ended:
+        for record in core.state.jobs.values():
+            if record.known and record.end is None:
+                record.note()
+
+
+def _remember(core: Core) -> None:
     session, state = core.session, core.state
     for server_id in state.servers:
         session.missing[server_id] = None
@@ -45,8 +53,6 @@ def _remember(core: Core, *, same_manager: bool) -> None:
     for job_id, record in state.jobs.items():
         if record.known and record.end is None:
             session.previous[job_id] = record
-            if not same_manager:
-                record.expect_resync(core.now_s)
 
 
 def _clear(core: Core) -> None:
@@ -82,6 +88,8 @@ def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
         _end_missing(core, record)
     session.previous.clear()
     for record in core.state.jobs.values():
+        if record.was_placed is None:
+            record.was_placed = record.gang_placed
         if record.end is None and (record.resync is not None or record.requeued):
             _look_again(core, record)
     core.forget_old_jobs()
@@ -115,6 +123,7 @@ def _end_missing(core: Core, before: JobRecord) -> None:
 
 def on_lost(core: Core, _event: ResourceManagerLost) -> None:
     """Decide nothing more; what was under way is void. What was known stays to be looked at."""
+    _note(core)
     core.session.connected = False
     core.session.snapshot_ended = False
     _void_decisions(core)

@@ -42,6 +42,8 @@ def _committed(core: Core, decision: Decision, record: JobRecord, container_ids:
         if container_id in core.state.containers:
             seen = core.state.remove_container(container_id)  # before its outcome: it is this decision's container
             core.freed(core.state.servers[seen.server_id].server.partition, by_master=seen.application_master)
+            if record.resync is not None:
+                record.resync.was_made((seen.key, seen.resource, seen.application_master))
     live = core.state.end(decision, container_ids)
     for container in live:
         if core.state.servers[container.server_id].gpus:

@@ -3,6 +3,7 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ServerChanged, ServerRemoved, VirtualClusterChanged, VirtualClusterRemoved
+from yarn_gpu_sched.engine.jobs import count_members
 from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.server import Server
 
@@ -42,7 +43,9 @@ def on_server_removed(core: Core, event: ServerRemoved) -> None:
         if use.gpus:
             core.commands.append(Unbind(container_id=container.container_id, server_id=event.server_id))
     for job_id in jobs:
-        core.settle_job(core.state.jobs[job_id])
+        record = core.state.jobs[job_id]
+        count_members(record)
+        core.settle_job(record)
     core.forget_old_jobs()
 
 

@@ -183,7 +183,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
             core.add_to_order(record)
         if record.gather_until_s is not None:
             core.gathering[record.job.job_id] = None
-        if record.degraded_since_s is not None:
+        if record.degraded_since_s is not None and not record.presumed_ended:
             core.degraded[record.job.job_id] = None
         elif any(core.state.decisions[decision_id].hold_until_s is not None for decision_id in record.decisions):
             core.ahead[record.job.job_id] = None

@@ -45,7 +45,8 @@ class JobRecord:
     ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
     that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this
     attempt anew. ``members_since``: of a job that keeps its containers, those of this attempt and later ones belong to the gang.
-    ``resync``: what it had before its resource manager began anew.
+    ``resync``: what it had before its resource manager began anew. ``had`` and ``was_placed``: what it held and asked with GPUs,
+    and whether its gang was placed, when the link was last lost; None: nobody knows.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class JobRecord:
         "gang_placed",
         "gang_under_way",
         "gather_until_s",
+        "had",
         "in_flight",
         "job",
         "known",
@@ -82,6 +84,7 @@ class JobRecord:
         "used_mb",
         "used_vcores",
         "want",
+        "was_placed",
     )
 
     def __init__(self, job: Job, now_s: float) -> None:
@@ -107,6 +110,8 @@ class JobRecord:
         self.degraded_since_s: float | None = None
         self.requeued = False
         self.resync: Resync | None = None
+        self.had: Counts = {}
+        self.was_placed: bool | None = None
         self.backoff: Backoff | None = None
         self.refusal = ""
         self.end: JobEnd | None = None
@@ -149,6 +154,11 @@ class JobRecord:
         """Whether a container besides its master lives."""
         return any(not container.application_master for container in self.containers.values())
 
+    @property
+    def has_gpu_workers(self) -> bool:
+        """Whether a container with GPUs besides its master lives."""
+        return any(one.resource.gpus and not one.application_master for one in self.containers.values())
+
     def is_member(self, container: Container) -> bool:
         """Whether a container of this job may be one of its gang: one of this attempt, or of those before if the job keeps them."""
         if container.application_master:
@@ -173,21 +183,30 @@ class JobRecord:
         """Go on from what was known of the job before its resource manager registered again; what was held ahead is void."""
         self.first_seen_s = before.first_seen_s
         self.members_since = before.members_since
+        self.had = before.had
+        self.was_placed = before.was_placed and before.job.attempt == self.job.attempt
         if before.job.attempt == self.job.attempt:
             self.gang_placed, self.level = before.gang_placed, before.level
             self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
             self.requeued, self.resync = before.requeued, before.resync
 
-    def expect_resync(self, now_s: float) -> None:
-        """Note what is held, and what is pending besides: its resource manager begins anew, and its master will ask again."""
-        before = self.held
+    def note(self) -> None:
+        """Note what is held, and what is pending besides, now that no more will be heard: its resource manager may begin anew."""
+        had = self.held
         for ask in self.asks:
             key = ask_key(ask)
             if ask.resource.gpus:
-                before[key] = before.get(key, 0) + self.pending(ask) + self.in_flight.get(key, 0)
-        if self.resync is not None and now_s <= self.resync.until_s:  # nothing was heard of these since the last time
-            before |= {key: max(count, before.get(key, 0)) for key, count in self.resync.before.items()}
-        self.resync = Resync(before, now_s + REPEATED_WITHIN_S) if before else None
+                had[key] = had.get(key, 0) + self.pending(ask) + self.in_flight.get(key, 0)
+        if self.resync is not None:  # its master has asked nothing there since the time before
+            had |= {key: max(count, had.get(key, 0)) for key, count in self.resync.before.items()}
+        self.had = had
+        self.was_placed = self.gang_placed
+
+    def begin_anew(self, now_s: float) -> None:
+        """Follow a resource manager that begins anew: what lives is yet to be told, and its master will ask again."""
+        self.gang_placed = self.requeued = False
+        self.level = None
+        self.resync = Resync(dict(self.had), now_s + REPEATED_WITHIN_S) if self.had else None
 
     def hear_again(self, known: tuple[Ask, ...], now_s: float) -> None:
         """Set what is asked now, and was ``known`` to be asked, against what its resource manager knew before it began anew."""
@@ -199,7 +218,7 @@ class JobRecord:
         """Count its live members with GPUs by the ask that each answers."""
         held: Counts = {}
         for one in self.containers.values():
-            if one.resource.gpus and self.is_member(one):
+            if one.resource.gpus and self.is_member(one) and not one.ending:
                 key = (one.key, one.resource, False)
                 held[key] = held.get(key, 0) + 1
         return held

@@ -32,6 +32,11 @@ class Resync(msgspec.Struct, eq=False):
         if key in self.surplus:
             self.surplus[key] += 1
 
+    def was_made(self, key: AskKey) -> None:
+        """Take back that a container came back: it was told of before the outcome of the decision that made it."""
+        if self.surplus.get(key):
+            self.surplus[key] -= 1
+
     def hear(self, asked: Counts, known: Counts, held: Counts, now_s: float) -> None:
         """Take what is asked now. ``known`` was asked before, less what was committed since; ``held`` are the live members."""
         self.surplus = {
