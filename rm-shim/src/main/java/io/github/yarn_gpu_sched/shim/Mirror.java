@@ -62,8 +62,11 @@ final class Mirror<S, J> {
     return true;
   }
 
-  /** A decision of this session made the container: its outcome tells of it. */
-  void committed(S server, Container one) { containers.computeIfAbsent(server, s -> new HashMap<>()).put(one.getContainerId(), one); }
+  /** A decision of this session made the container: its outcome tells of it, and the service takes it off what the job asks. */
+  void committed(S server, Container one) {
+    containers.computeIfAbsent(server, s -> new HashMap<>()).put(one.getContainerId(), one);
+    asks.computeIfPresent(view.jobOf(one), (job, told) -> told.toBuilder().addAsks(Ask.getDefaultInstance()).build());  // like none there is
+  }
 
   /** When the job's asks last changed, System.nanoTime(); null if it has none. */
   Long askedAtNs(String jobId) { return askedAtNs.get(jobId); }
@@ -102,13 +105,14 @@ final class Mirror<S, J> {
 
   private void remove(S server) {
     if (!servers.containsKey(server) || view.server(server) != null) return;
-    if (containers.containsKey(server)) marks.server(server);  // it went during this round: they are released first
-    if (containers.containsKey(server)) return;
+    if (containers.containsKey(server)) { marks.server(server); return; }  // it went during this round: they are released first
     ailing.remove(server);
     out.add(Change.newBuilder().setServerRemoved(servers.remove(server).getServerId()));
   }
 
   private void containersOf(S server) {
+    server(server);  // it may have come since its turn
+    if (!servers.containsKey(server)) return;
     Map<String, Container> before = containers.getOrDefault(server, Map.of());
     Map<String, Container> now = view.containers(server, before);
     for (Container each : now.values()) {
@@ -122,8 +126,7 @@ final class Mirror<S, J> {
       out.add(Change.newBuilder().setContainerReleased(view.released(each)));
       marks.job(view.jobOf(each));  // its ask may have come back
     }
-    if (now.isEmpty()) containers.remove(server);
-    else containers.put(server, now);
+    containers.compute(server, (id, old) -> now.isEmpty() ? null : now);
   }
 
   private void tell(J job, Job now) {
@@ -146,8 +149,7 @@ final class Mirror<S, J> {
     boolean early = now != null && jobs.containsKey(job) && now.getAttempt() != jobs.get(job).getAttempt();
     if (early) marks.job(job);  // the service is told of an attempt before it hears what that asks for
     if (now == null && before != null) now = before.toBuilder().clearAsks().build();
-    boolean nothing = now == null || before == null && now.getAsksCount() == 0;
-    if (early || nothing || now.equals(before) || !jobs.containsKey(job)) return;
+    if (early || now == null || before == null && now.getAsksCount() == 0 || now.equals(before) || !jobs.containsKey(job)) return;
     asks.put(job, now);
     askedAtNs.put(now.getJobId(), System.nanoTime());
     out.add(Change.newBuilder().setAsks(now));

@@ -71,6 +71,39 @@ class MirrorTest {
     assertEquals(List.of("CONTAINER_RELEASED"), toldNext());
   }
 
+  @Test void whatIsAskedAfterACommitIsToldAlsoIfItIsAsMuchAsBefore() {
+    told();
+    mirror.committed("s1", cluster.container("c1", "j1", "s1"));  // the master has asked for one more meanwhile
+    marks.job("j1");
+    assertEquals(List.of("ASKS"), toldNext());
+    marks.job("j1");
+    assertEquals(List.of(), toldNext());
+    mirror.committed("s1", cluster.container("c2", "j1", "s1"));
+    cluster.asks("j1", 0);
+    marks.job("j1");
+    assertEquals(List.of("ASKS"), toldNext());
+  }
+
+  @Test void aServerThatComesDuringARoundIsToldBeforeItsContainers() {
+    told();
+    cluster.container("c2", "j1", "s2");
+    marks.server("s2");
+    mirror.nextRound();
+    assertTrue(mirror.step());  // it is not there yet
+    cluster.server("s2", 4);
+    assertEquals(List.of("SERVER", "CONTAINER"), told());
+  }
+
+  @Test void containersOfAServerThatIsNotThereAreToldWhenItIs() {
+    told();
+    cluster.container("c2", "j1", "s2");
+    marks.server("s2");
+    assertEquals(List.of(), toldNext());
+    cluster.server("s2", 4);
+    marks.server("s2");
+    assertEquals(List.of("SERVER", "CONTAINER"), toldNext());
+  }
+
   @Test void anEndingContainerIsToldOnceMore() {
     told();
     Container one = cluster.container("c1", "j1", "s1");

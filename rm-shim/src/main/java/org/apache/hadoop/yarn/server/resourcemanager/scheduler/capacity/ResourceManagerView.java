@@ -57,11 +57,9 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     for (CSQueue queue : List.copyOf(scheduler.getCapacitySchedulerQueueManager().getQueues().values())) {
       if (!(queue instanceof AbstractLeafQueue)) continue;
       String key = CapacitySchedulerConfiguration.PREFIX + queue.getQueuePath() + ".";
-      Integer quota = Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.CAPACITY));
-      Integer maximum = Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY));
       VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath());
-      if (quota != null) one.setQuotaGpus(quota);
-      if (maximum != null) one.setMaximumGpus(maximum);
+      Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.CAPACITY), one::setQuotaGpus);
+      Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY), one::setMaximumGpus);
       if ("debounce".equalsIgnoreCase(scheduler.getConfiguration().getTrimmed(key + "ygs.gang"))) one.setUntaggedJobs(UntaggedJobs.UNTAGGED_JOBS_DEBOUNCE);
       all.put(queue.getQueuePath(), one.setRunning(queue.getState() == QueueState.RUNNING).build());
     }

@@ -3,6 +3,7 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.github.yarn_gpu_sched.protocol.v1.RequestKey;
 import io.github.yarn_gpu_sched.protocol.v1.Resource;
 import java.util.*;
+import java.util.function.IntConsumer;
 import java.util.regex.*;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.*;
@@ -59,10 +60,10 @@ final class Words {
     return indices.size() == gpus ? indices : Set.of();
   }
 
-  /** GPUs that a queue's capacity names as an absolute number; null where it names none. */
-  static Integer absoluteGpus(String capacity) {
+  /** Tells the GPUs that a queue's capacity names as an absolute number, if it names any. */
+  static void absoluteGpus(String capacity, IntConsumer told) {
     Matcher gpus = ABSOLUTE_GPUS.matcher(capacity == null ? "" : capacity);
-    return gpus.find() ? Integer.valueOf(gpus.group(1)) : null;
+    if (gpus.find()) told.accept(Integer.parseInt(gpus.group(1)));
   }
 
   static boolean isHost(String place) { return !place.startsWith("/") && !ResourceRequest.isAnyLocation(place); }
