@@ -66,6 +66,23 @@ def test_who_is_always_refused_is_tried_ever_more_seldom(job_id: str, seed: int)
     assert refuser.passes <= 2 * TRIES_MAX, "a pass that decides nothing is not asked for"
 
 
+@pytest.mark.parametrize("every_s", [0.0, 1.0])
+def test_who_asks_otherwise_again_and_again_is_tried_once_for_each_time(every_s: float) -> None:
+    refuser = Refuser(0)
+    world = refuser.world
+    world.submit("j")
+    changes = 200
+    for number in range(changes):
+        world.ask("j", ask(1, worker(1 + number % 2)))
+        refuser.run(world.now_s)
+        world.now_s += every_s
+    assert changes <= refuser.tries["j"] <= changes + TRIES_MAX
+    world.ask("j", ask(1, worker(3)))
+    tries = refuser.tries["j"]
+    refuser.run(world.now_s + EngineSettings().backoff_max_s - 1.0)
+    assert refuser.tries["j"] == tries + 1, "the pause has not become shorter"
+
+
 def test_all_of_them_at_once() -> None:
     refuser = Refuser(0)
     for job_id in JOBS:

@@ -190,8 +190,8 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     before, blacklist_before = record.asks, record.blacklist
     record.blacklist = event.blacklist
     record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
-    if record.asks != before or record.blacklist != blacklist_before:
-        record.backoff = None
+    if record.backoff is not None and (record.asks != before or record.blacklist != blacklist_before):
+        record.backoff.lift(core.now_s)
     if core.session.snapshot_ended:
         record.hear_again(before, core.now_s)
     asks_changed(core, record, before)

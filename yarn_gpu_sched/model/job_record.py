@@ -31,6 +31,10 @@ class Backoff:
         self.first_decision_id = first_decision_id
         self.detail = ""
 
+    def lift(self, now_s: float) -> None:
+        """End the pause, because the job asks otherwise; the next one is twice as long unless something is committed before."""
+        self.until_s = min(self.until_s, now_s)
+
 
 class JobRecord:
     """A job, its asks, its live containers, and what is under way for it.
