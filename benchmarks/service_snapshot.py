@@ -53,7 +53,7 @@ KEY = ask_pb2.RequestKey(priority=1)
 
 
 def snapshot() -> list[link_pb2.Change]:
-    """Make the state that the issue names: one GPU a container, spread over all servers."""
+    """Make the state to absorb: one GPU a container, spread over all servers."""
     capacity = resource_pb2.Resource(memory_mb=65_536, vcores=32, gpus=SERVER_GPUS)
     changes = [
         link_pb2.Change(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make sure that the named system tools are there: prerequisites.sh NEED...   (needs: venv jdk maven npm)
+# Make sure that the named system tools are there: prerequisites.sh NEED...   (needs: venv jdk maven npm cc)
 # Installs what is missing where that is possible (root on Debian, and YGS_APT is not 0), else says in one sentence
 # what to install.
 set -euo pipefail
@@ -10,6 +10,7 @@ has_venv() { "$("$here/python.sh" 2>/dev/null || echo false)" -c 'import ensurep
 has_jdk() { "$here/java_home.sh" >/dev/null 2>&1; }
 has_maven() { command -v mvn >/dev/null; }
 has_npm() { command -v npm >/dev/null; }
+has_cc() { command -v cc >/dev/null || command -v tcc >/dev/null; }
 
 package_of() {
     case $1 in
@@ -17,7 +18,8 @@ package_of() {
         jdk) echo openjdk-17-jdk-headless ;;
         maven) echo maven ;;
         npm) echo npm ;;
-        *) echo "prerequisites.sh: unknown need \"$1\"; known are venv, jdk, maven, npm" >&2; exit 2 ;;
+        cc) echo tcc libc6-dev ;;  # the smallest that builds a library
+        *) echo "prerequisites.sh: unknown need \"$1\"; known are venv, jdk, maven, npm, cc" >&2; exit 2 ;;
     esac
 }
 

@@ -54,10 +54,17 @@ def test_tools_that_are_there_are_not_spoken_of(bare_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_any_c_compiler_will_do(bare_path: Path) -> None:
+    refused = run("prerequisites.sh", "cc", PATH=str(bare_path), YGS_APT="0")
+    assert "apt-get install tcc libc6-dev (" in refused.stderr
+    (bare_path / "cc").symlink_to("/bin/true")
+    assert run("prerequisites.sh", "cc", PATH=str(bare_path), YGS_APT="0").returncode == 0
+
+
 def test_unknown_need_is_refused(bare_path: Path) -> None:
     refused = run("prerequisites.sh", "cobol", PATH=str(bare_path), YGS_APT="0")
     assert refused.returncode != 0
-    assert 'unknown need "cobol"; known are venv, jdk, maven, npm' in refused.stderr
+    assert 'unknown need "cobol"; known are venv, jdk, maven, npm, cc\n' in refused.stderr
 
 
 def test_java_home_is_taken_where_it_is_a_jdk_17(tmp_path: Path, bare_path: Path) -> None:
