@@ -72,7 +72,7 @@ def test_a_cluster_comes_up_is_shown_and_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     where = ("--folder", str(folder))
     try:
-        up = run("up", *where, "--hadoop", "3.5.0", "--servers", "1x2", "--racks", "1", "--stock", "--no-hdfs")
+        up = run("up", *where, "--hadoop", "3.5.0", "--servers", "1x2", "--racks", "1")
         assert up.exit_code == 0, up.output
         assert max(map(len, up.stdout.splitlines()[-3:])) <= 80
         status = run("status", *where, "--json")
@@ -80,13 +80,13 @@ def test_a_cluster_comes_up_is_shown_and_leaves_nothing(tmp_path: Path) -> None:
         assert (status.exit_code, found["ready"], found["servers"][0]["gpus"]) == (0, True, 2)
         assert found["hadoop"] == "3.5.0"
         assert "gpu-a1" in run("status", *where).output
-        assert "ResourceManager" in run("logs", "rm", *where, "--lines", "100000").output
+        assert "GangCapacityScheduler" in run("logs", "rm", *where, "--lines", "100000").output
         assert "rm" in run("logs", *where).output
         for again in (run("up", *where), run("up", "--dry-run", *where)):
             assert again.exit_code == 1
             assert "runs" in again.output
         dry = run("down", "--dry-run", "--remove", *where)
-        assert (dry.exit_code, dry.output) == (0, f"would end 2 processes and remove {folder}\n")
+        assert (dry.exit_code, dry.output) == (0, f"would end 4 processes and remove {folder}\n")
         assert run("status", *where).exit_code == 0
     finally:
         down = run("down", *where)
