@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real.apps import Answer, App, AppError, gpus
 from tests.real.joint import ServedJoint
+from tests.real.spells import Spell
 
 BEAT_S = 0.2
 LIFE_S_MAX = 240.0
@@ -50,10 +52,10 @@ class LastingGang:
         """Whether all of its workers have been started and none has ended."""
         return len(self.held) == self.containers
 
-    @property
-    def waits(self) -> bool:
-        """Whether it is there and has nothing."""
-        return self.registrations > 0 and not self.held and not self.done
+    def misbound(self, seen: Mapping[str, Spell]) -> list[Spell]:
+        """Return those of its workers that were not told of so many GPUs as it asks for each."""
+        own = self.app.app_id.removeprefix("application_")
+        return [one for one in seen.values() if f"_{own}_" in one.container_id and len(one.gpus or ()) != self.each]
 
     def await_end(self, wait_s: float) -> None:
         """Wait until its work is done; whatever its master met is raised here."""

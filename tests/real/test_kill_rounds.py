@@ -17,6 +17,7 @@ import pytest
 from tests.real import spells
 from tests.real.joint import ServedJoint
 from tests.real.lasting import LastingGang
+from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.both]
 ROUNDS = 5
@@ -48,7 +49,8 @@ class Round:
         self._until(lambda: all(gang.runs for gang in running), "two gangs run on 14 of 16 GPUs")
         waiting = [self._gang(4, 4), self._gang(3, 2, managed=True), self._gang(2, 3)]
         small = [self._gang(1, self.chance.choice([1, 2]), until="1") for _ in range(6)]
-        self._until(lambda: all(gang.waits for gang in waiting), "three gangs wait")
+        for gang in waiting:
+            self.joint.await_state(gang.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL, 90)
         self._kill_all()
         self._await_all_back()
         self._none_was_touched(running)
@@ -96,6 +98,7 @@ class Round:
         self._until(lambda: set(self._ends().values()) == {"SUCCEEDED"}, "every job has succeeded")
         seen = spells.read(self.workers)
         assert not spells.held_twice(seen)
+        assert not [one for gang in self.gangs for one in gang.misbound(seen)], "each is told of all of its GPUs"
         given_back = {one["container"] for gang in self.gangs for one in gang.lost}
         ended = {name for name, spell in seen.items() if spell.end_s < float("inf")} - given_back
         assert len(ended) == sum(gang.containers for gang in self.gangs), f"given back: {given_back}"

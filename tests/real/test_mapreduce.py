@@ -7,7 +7,7 @@ import pytest
 from tests.real import beside
 from tests.real.joint import ServedJoint
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def pi(joint: ServedJoint) -> str:
@@ -22,7 +22,6 @@ def test_mapreduce_finishes_while_a_gang_runs_and_another_waits(joint: ServedJoi
         assert "Estimated value of Pi is 3." in pi(joint)
 
 
-@pytest.mark.both
 def test_mapreduce_finishes_while_a_gang_runs_another_waits_and_the_service_is_away(joint: ServedJoint) -> None:
     with beside.gangs(joint), beside.service_away(joint):
         assert "Estimated value of Pi is 3." in pi(joint)

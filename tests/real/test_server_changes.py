@@ -76,6 +76,8 @@ def await_lost(app: App, ended: int) -> None:
     assert [one["exit"] for one in app.await_completed(ended)] == [-100]
 
 
+# C13 speaks of classes of failure; they come with what sorts failures. Here such an end is told as YARN tells it: exit code -100.
+@pytest.mark.both
 def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usable_at_once_afterwards(
     joint: ServedJoint, workers: Path, changes: Changes
 ) -> None:

@@ -18,10 +18,10 @@ BAD = [
     ("yarn.resourcemanager.opportunistic-container-allocation.enabled", "true"),
     ("yarn.resourcemanager.scheduler.monitor.enable", "true"),
     ("yarn.scheduler.capacity.lazy-preemption-enabled", "true"),
-    ("yarn.scheduler.capacity.schedule-asynchronously.enable", "true"),
     ("yarn.scheduler.capacity.multi-node-placement-enabled", "true"),
     ("ygs.service-address", "192.0.2.1:7433"),
 ]
+ASYNCHRONOUS = ("yarn.scheduler.capacity.schedule-asynchronously.enable", "true")
 ENDS_S_MAX = 60
 Ended = tuple[str, str]
 
@@ -53,7 +53,17 @@ def ended(hadoop: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[tupl
 def test_the_resource_manager_does_not_start(
     ended: Mapping[tuple[str, str], Future[Ended]], key: str, value: str
 ) -> None:
-    why, log = ended[key, value].result(timeout=ENDS_S_MAX)
+    refused(*ended[key, value].result(timeout=ENDS_S_MAX), key, value)
+
+
+@pytest.mark.both
+def test_asynchronous_placement_that_3_5_takes_for_the_default_is_refused_where_it_is_set(
+    hadoop: str, tmp_path: Path
+) -> None:
+    refused(*_start(tmp_path / "rm", hadoop, dict([ASYNCHRONOUS])), *ASYNCHRONOUS)
+
+
+def refused(why: str, log: str, key: str, value: str) -> None:
     assert re.match(r"rm ended with exit code [1-9]", why), why or "it came up"
     said = [line for line in log.splitlines() if "GangCapacityScheduler does not start" in line]
     assert said, log[-4000:]
