@@ -113,3 +113,34 @@ def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoin
     (workers / "stop").touch()
     joint.until(lambda: run.exit_code, lambda code: code is not None, "the stock client has ended", 90)
     assert run.exit_code == 0, run.output
+
+
+@pytest.mark.both
+def test_a_master_whose_process_dies_gets_its_gang_whole_in_its_next_attempt(joint: ServedJoint, workers: Path) -> None:
+    app = joint.apps.submit(tags=["gang:4x2"], unmanaged=False, attempts=2).register()
+    app.allocate(gpus(4, 2))
+    app.hold(4)
+    app.launch(joint.worker(workers, "stop"))
+    before = joint.await_started(workers, 4)
+    exit_code_of_the_master(joint, app).write_text("1\n")
+    app.register(attempt=2)
+    app.allocate(gpus(4, 2))
+    new = [str(one["container"]) for one in app.hold(8)]  # counted from the start, over all attempts
+    placed = joint.until(lambda: on_gpus(joint, app), lambda now: len(now) == 4, "the service tells of four containers")
+    assert set(placed) == set(new)
+    assert not set(new) & set(before)
+    assert len({(server, index) for server, indices in placed.values() for index in indices}) == 8
+    app.launch(joint.worker(workers, "stop"), new)
+    joint.await_started(workers, 8)
+    joint.until(lambda: joint.held().gpus, lambda held: held == 8, "what the dead master had is given back")
+
+
+def exit_code_of_the_master(joint: ServedJoint, app: App) -> Path:
+    """Return where the process of the first attempt's master, see am.sh, waits to be told how to end."""
+    (fifo,) = joint.apps.exchange.glob(f"container_*{app.app_id.removeprefix('application_')}_01_*.fifo")
+    return fifo
+
+
+def on_gpus(joint: ServedJoint, app: App) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return where a job's containers with GPUs are, by the service."""
+    return {name: where for name, where in joint.placed(app.app_id).items() if where[1]}
