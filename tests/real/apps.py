@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
 
+from tests.real.waiting import wait_until
 from yarn_gpu_sched.embedded import EmbeddedCluster, java
 from yarn_gpu_sched.embedded.jars import hadoop_jars
 from yarn_gpu_sched.embedded.layout import Layout
@@ -157,6 +158,18 @@ class App:
         """Heartbeat until so many containers were allocated since the start; return those that are new."""
         return list(self._ask("await", containers=containers, timeout_s=timeout_s)["allocated"])
 
+    def replies(self, containers: int) -> list[list[Answer]]:
+        """Heartbeat until so many containers came from now on; return what each reply brought that brought any."""
+        came: list[list[Answer]] = []
+
+        def beat() -> int:
+            if allocated := self.allocate()["allocated"]:
+                came.append(list(allocated))
+            return sum(map(len, came))
+
+        wait_until(beat, lambda now: now >= containers, f"{containers} more containers of {self.app_id}")
+        return came
+
     def await_completed(self, containers: int, timeout_s: int = 60) -> list[Answer]:
         """Heartbeat until so many containers have ended since the start; return those that are new."""
         return list(self._ask("await", completed=containers, timeout_s=timeout_s)["completed"])
@@ -223,6 +236,16 @@ def submitted_to_be_refused(apps: Apps, *tags: str) -> str:
         return apps.submit(name="refused", tags=list(tags)).app_id
     except AppError as refused:
         return str(re.findall(r"application_\d+_\d+", str(refused))[0])
+
+
+def pending(rest: Answer) -> list[tuple[int, int]]:
+    """Return what the resource manager holds of an application's asks, by its REST: containers and GPUs of each."""
+    asks = [one for one in rest.get("resourceRequests", []) if one["resourceName"] == "*"]
+    kinds = [(one, one["capability"]["resourceInformations"]["resourceInformation"]) for one in asks]
+    return [
+        (one["numContainers"], sum(int(kind["value"]) for kind in each if kind["name"] == "yarn.io/gpu"))
+        for one, each in kinds
+    ]
 
 
 def gpus(count: int, each: int = 1, **more: object) -> dict[str, object]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.real.apps import App, gpus, on_hosts, submitted_to_be_refused
+from tests.real.apps import App, gpus, on_hosts, pending
 from tests.real.joint import ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from yarn_gpu_sched.protocol.v1 import reason_pb2, virtual_cluster_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 CONFINED = reason_pb2.WAITING_REASON_CODE_CONFINED
+FILL = (("gpu-a1", 1), ("gpu-a2", 2))  # containers of 2 GPUs
 
 
 def registered(joint: ServedJoint, *tags: str, **more: object) -> App:
@@ -74,28 +77,30 @@ def test_a_ceiling_keeps_a_gang_in_one_rack(joint: ServedJoint, ceiling: str) ->
     free.hold(3)
 
 
-def test_members_of_several_keys_and_without_gpus_are_one_gang(joint: ServedJoint) -> None:
-    app = registered(joint, "gang:2x4+1")
-    app.allocate(gpus(2, 4, priority=3, key=7))
-    assert "gang:2x4+1" in joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_GANG_INCOMPLETE)
-    app.allocate(gpus(1, 0, priority=5, key=1))
-    app.hold(3)
-    assert len(hosts(joint, app, 3)) == 3
-
-
-def test_growth_goes_near_its_gang_and_before_fresh_jobs(joint: ServedJoint) -> None:
-    app = registered(joint, "gang:1x2")
-    app.allocate(gpus(1, 2))
+def test_growth_goes_near_its_gang_where_a_fresh_job_would_not_and_before_one_that_waits_longer(
+    joint: ServedJoint,
+) -> None:
+    fresh = registered(joint, "gang:1x2")  # submitted first
+    app = registered(joint, "gang:1")
+    app.allocate(on_hosts(1, 1, {"gpu-b1": 1}, ["/rack-b"]))
     app.hold(1)
-    (home,) = hosts(joint, app, 1)
-    holder = registered(joint, "gang:3x4")
-    holder.allocate(gpus(3, 4))
-    holder.hold(3)
-    fresh = registered(joint, "gang:2x2")
-    fresh.allocate(gpus(2, 2))
-    app.allocate(gpus(1, 2))
+    others = registered(joint, "gang:3x2")
+    others.allocate(*(on_hosts(n, 2, {host: n}, [f"/rack-{host[4]}"], key=key) for key, (host, n) in enumerate(FILL)))
+    big = registered(joint, "gang:1x4")
+    big.allocate(on_hosts(1, 4, {"gpu-b2": 1}, ["/rack-b"]))
+    given = [*others.hold(3), *big.hold(1)]
+    app.allocate(gpus(1, 2, key=1))
     app.hold(2)
-    assert hosts(joint, app, 2) == [home, home]
+    assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b1"], "on gpu-a1 the 2 GPUs that are free are just enough"
+    app.allocate(gpus(1, 2, key=2))
+    app.hold(3)
+    assert hosts(joint, app, 3) == ["gpu-a1", "gpu-b1", "gpu-b1"], "no more room there"
+    for waiting in (fresh, app):
+        waiting.allocate(gpus(1, 2, key=3))
+        joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    others.allocate(release=[given[0]["container"]])
+    app.hold(4)
+    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
     assert joint.placed(fresh.app_id) == {}
 
 
@@ -143,13 +148,53 @@ def test_untagged_asks_are_a_gang_where_the_queue_debounces(joint: ServedJoint) 
     app.hold(2)
 
 
-@pytest.mark.parametrize(
-    "tag", ["gang:0", "gang:-1", "gang:4x", "gang:99999999999", "locality:1@", "locality:3", "runtime:2h"]
-)
-def test_a_tag_that_cannot_be_read_ends_the_application_and_is_shown(joint: ServedJoint, tag: str) -> None:
-    app_id = submitted_to_be_refused(joint.apps, tag, "mine")
-    ended = joint.until(lambda: joint.app(app_id), lambda now: now["state"] == "KILLED", f"{tag} is refused")
-    assert f'tag "{tag}"' in ended["diagnostics"]
+def test_totals_that_double_while_some_of_them_wait_are_served_as_totals(joint: ServedJoint) -> None:
+    """As Spark asks with dynamic allocation: 1, 2, 4, 8 that are still wanted, whatever waits of the ask before."""
+    holder = registered(joint, "gang:7x2")
+    holder.allocate(gpus(7, 2))
+    holder.hold(7)
+    spark = registered(joint)
+    asked = lambda: joint.client.job(spark.app_id).gpus_pending  # noqa: E731 - one line, used once
+    for wanted, had, left in ((1, 1, 0), (2, 2, 1), (4, 2, 4), (8, 2, 8)):
+        spark.allocate(gpus(wanted))
+        spark.hold(had)
+        joint.until(asked, left.__eq__, f"of {wanted} wait {left}")
+        assert pending(joint.app(spark.app_id)) == ([(left, 1)] if left else [])
+    holder.finish()
+    spark.hold(2 + 8)
+    assert spark.allocate()["allocated"] == []
+    assert joint.held().gpus == 2 + 8
+
+
+@pytest.fixture
+def swapped(joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Let one queue debounce, and the one that did so no more, while all goes on."""
+    refresh(joint, {"default": "debounce", "debounced": None})
+    yield joint
+    refresh(joint, {"default": None, "debounced": "debounce"})
+
+
+def refresh(joint: ServedJoint, gangs: dict[str, str | None]) -> None:
+    joint.cluster.configure({f"yarn.scheduler.capacity.root.{queue}.ygs.gang": gang for queue, gang in gangs.items()})
+    done = joint.cluster.yarn("rmadmin", "-refreshQueues")
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected = {f"root.{queue}" for queue, gang in gangs.items() if gang}
+
+    def gather() -> set[str]:
+        known = (use.virtual_cluster for use in joint.client.virtual_clusters())
+        return {one.path for one in known if one.untagged_jobs == virtual_cluster_pb2.UNTAGGED_JOBS_DEBOUNCE}
+
+    joint.until(gather, expected.__eq__, f"{expected} debounces")
+
+
+def test_a_refresh_of_the_queues_changes_what_becomes_of_untagged_asks(swapped: ServedJoint) -> None:
+    joint = swapped
+    singly = registered(joint, queue="debounced")
+    singly.allocate(gpus(5, 4))  # of which four fit
+    singly.hold(4)
+    gathers = registered(joint)
+    gathers.allocate(gpus(2, 4))
+    joint.await_state(gathers.app_id, reason_pb2.WAITING_REASON_CODE_GATHERING)
 
 
 def test_an_ask_of_another_size_than_the_tag_says_ends_the_application(joint: ServedJoint) -> None:

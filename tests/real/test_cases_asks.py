@@ -1,4 +1,8 @@
-"""What masters ask in their own ways, as other systems met it in the field: one test for each case, and named after it."""
+"""What masters ask in their own ways, as other systems met it in the field: one test for each case, and named after it.
+
+C2 to C28 are such cases, inputs with which other systems went wrong, in a numbering of our own; those that are no asks are tested
+where they belong.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.apps import App, AppError, gpus, on_hosts, plain, submitted_to_be_refused
+from tests.real.apps import App, AppError, gpus, on_hosts, pending, plain, submitted_to_be_refused
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
 
@@ -30,17 +34,6 @@ def servers(joint: ServedJoint, app: App, containers: int) -> list[str]:
         lambda: joint.placed(app.app_id), lambda now: len(now) == containers, f"{containers} containers of {app.app_id}"
     )
     return sorted(server for server, _ in placed.values())
-
-
-def pending(joint: ServedJoint, app: App) -> list[tuple[int, int]]:
-    """Return what the resource manager holds of an application's asks: containers and GPUs of each, by its REST."""
-    requests = joint.app(app.app_id).get("resourceRequests", [])
-    return [(one["numContainers"], _gpus(one["capability"])) for one in requests if one["resourceName"] == "*"]
-
-
-def _gpus(capability: dict[str, dict[str, list[dict[str, object]]]]) -> int:
-    kinds = capability["resourceInformations"]["resourceInformation"]
-    return sum(int(str(kind["value"])) for kind in kinds if kind["name"] == "yarn.io/gpu")
 
 
 # C2
@@ -80,7 +73,7 @@ def test_c11_of_two_sizes_at_one_key_the_last_is_served_and_never_their_sum(
         both = both if last == "none" else both[::-1]
         for asks in [both] if not apart else [[one] for one in both]:
             app.allocate(*asks)
-        assert pending(joint, app) == ([(1, 0)] if last == "none" else [(2, 2)])
+        assert pending(joint.app(app.app_id)) == ([(1, 0)] if last == "none" else [(2, 2)])
         asked = lambda: joint.client.job(app.app_id).gpus_pending  # noqa: E731 - one line, used once
         joint.until(asked, lambda now: now == (0 if last == "none" else 4), "the service knows the last ask alone")
     holder.finish()
@@ -123,20 +116,26 @@ def test_c14_a_gang_tag_is_trimmed_and_case_blind(joint: ServedJoint, tag: str) 
 
 
 @pytest.mark.parametrize(
-    ("tags", "shown"),
-    [
-        (["gang:4", "gang:8"], ['"gang:4"', '"gang:8"', "contradict each other"]),
-        (["gang:4", "gang:4x2"], ['"gang:4"', '"gang:4x2"', "contradict each other"]),
-    ],
-    ids=["two counts", "two shapes"],
+    "tag", ["gang:0", "gang:-1", "gang:4x", "gang:99999999999", "locality:1@", "locality:3", "runtime:2h"]
 )
-def test_c14_what_contradicts_itself_or_cannot_be_read_is_refused_with_the_tags(
-    joint: ServedJoint, tags: list[str], shown: list[str]
+def test_c14_a_tag_that_cannot_be_read_ends_the_application_and_is_shown(joint: ServedJoint, tag: str) -> None:
+    assert f'tag "{tag}"' in diagnostics(joint, tag, "mine")
+
+
+@pytest.mark.parametrize("tags", [["gang:4", "gang:8"], ["gang:4", "gang:4x2"]], ids=["two counts", "two shapes"])
+def test_c14_tags_that_contradict_each_other_end_the_application_and_are_shown(
+    joint: ServedJoint, tags: list[str]
 ) -> None:
+    said = diagnostics(joint, *tags)
+    for words in (*(f'"{tag}"' for tag in tags), "contradict each other"):
+        assert words in said
+
+
+def diagnostics(joint: ServedJoint, *tags: str) -> str:
+    """Submit what is refused, and return why it was."""
     app_id = submitted_to_be_refused(joint.apps, *tags)
     ended = joint.until(lambda: joint.app(app_id), lambda now: now["state"] == "KILLED", f"{tags} are refused")
-    for words in shown:
-        assert words in ended["diagnostics"]
+    return str(ended["diagnostics"])
 
 
 @pytest.mark.parametrize(
@@ -163,11 +162,12 @@ def test_c14_what_is_asked_beyond_the_gang_is_growth(joint: ServedJoint) -> None
 
 
 def test_c14_a_name_with_control_sequences_reaches_no_terminal(joint: ServedJoint) -> None:
-    registered(joint, "gang:1", name="\x1b[2J\x07 name")
-    ygs = [str(Path(sys.executable).parent / "ygs"), "jobs", "--service", joint.address]
-    shown = subprocess.run(ygs, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert "\\x1b[2J\\x0" in shown
-    assert not {character for character in shown if character < " "} - {"\n"}
+    app = registered(joint, "gang:1", name="\x1b[2J\x07 name")
+    for command in (["jobs"], ["job", "show", app.app_id], ["why", app.app_id]):
+        ygs = [str(Path(sys.executable).parent / "ygs"), *command, "--service", joint.address]
+        shown = subprocess.run(ygs, check=True, capture_output=True, text=True, timeout=60).stdout
+        assert ("\\x1b[2J\\x0" in shown) == (command[0] != "why")
+        assert not {character for character in shown if character < " "} - {"\n"}
 
 
 # C26
@@ -181,7 +181,7 @@ def test_c26_what_the_resource_manager_rounds_up_is_what_is_granted(joint: Serve
     assert [one["memory_mb"] for one in got] == [64, 64]
     servers(joint, app, 2)
     assert joint.client.job(app.app_id).used.memory_mb == 2 * 64
-    assert pending(joint, app) == []
+    assert pending(joint.app(app.app_id)) == []
     app.allocate(gpus(2, 1, memory_mb=50))
     app.hold(4)
     assert joint.held() == Held(4, 0, 4 * 64, 4, 0)

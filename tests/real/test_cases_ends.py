@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,6 +17,7 @@ from yarn_gpu_sched.protocol.v1 import job_pb2, reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
+NOT_ASKED = reason_pb2.WAITING_REASON_CODE_NOT_ASKED
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 KILLS = 20
 
@@ -95,6 +97,28 @@ def test_a_kill_leaves_nothing_behind(joint: ServedJoint, moment: str) -> None:
     gang(joint, 4, 4).hold(4)
 
 
+@pytest.mark.parametrize("moment", ["while it waits", "while GPUs are held for its gang"])
+def test_a_job_with_a_master_of_its_own_that_is_killed_by_the_stock_command_leaves_nothing_behind(
+    joint: ServedJoint, moment: str
+) -> None:
+    waits = moment == "while it waits"
+    holder = gang(joint, 4, 4) if waits else None
+    app = joint.apps.submit(tags=["gang:3x4"], unmanaged=False, am={"gpus": 0 if waits else 1})
+    if holder is not None:
+        app.register()
+        app.allocate(gpus(3, 4))
+        joint.await_state(app.app_id, FULL)
+    else:
+        assert "12 GPUs are held for its gang" in joint.await_state(app.app_id, NOT_ASKED)
+    done = joint.cluster.yarn("app", "-kill", app.app_id)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert await_end(joint, app) == job_pb2.JOB_END_KILLED
+    joint.await_held(NOTHING_HELD if holder is None else Held(4, 0, 4 * 256, 16, 0))
+    if holder is not None:
+        holder.finish()
+    gang(joint, 4, 4).hold(4)
+
+
 def answered_or_gone(joint: ServedJoint, asked: Future[Answer], app: App) -> None:
     """Take the answer to an ask; if there is none, then because its attempt is gone by now."""
     try:
@@ -102,6 +126,13 @@ def answered_or_gone(joint: ServedJoint, asked: Future[Answer], app: App) -> Non
     except AppError as late:
         if app.app_id.replace("application", "appattempt") not in str(late):
             raise
+
+
+def was_committed(joint: ServedJoint, app: App) -> bool:
+    """Whether containers of it were ever allocated, by the resource manager's log."""
+    name = app.app_id.removeprefix("application_")
+    allocated = rf"container_(e\d+_)?{name}_\d+_\d+ Container Transitioned from NEW to ALLOCATED"
+    return re.search(allocated, joint.rm_log().read_text()) is not None
 
 
 def test_kills_at_random_moments_of_a_gangs_life_leave_nothing_behind(joint: ServedJoint) -> None:
@@ -125,6 +156,9 @@ def test_kills_at_random_moments_of_a_gangs_life_leave_nothing_behind(joint: Ser
         assert await_end(joint, app) == job_pb2.JOB_END_KILLED
     joint.await_idle()
     joint.await_held(NOTHING_HELD)
+    committed = [number for number, app in enumerate(apps) if was_committed(joint, app)]
+    print(f"committed: {committed}")  # noqa: T201 - shown when the test fails
+    assert 0 < len(committed) < KILLS, "the moments were all before a commit, or all after it"
     gang(joint, 4, 4).hold(4)
     assert joint.counters()["ContainersRolledBack"] == refused["ContainersRolledBack"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.apps import App, gpus
+from tests.real.apps import App, gpus, plain
 from tests.real.joint import ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
@@ -82,6 +82,9 @@ def test_a_partition_is_for_those_who_name_it_unless_it_lends_and_then_for_other
     joint.until(lambda: joint.client.cluster().used.gpus, lambda used: used == 12, "gpu-b2 is free")
     joint.await_state(refused.app_id, FULL)
     assert joint.placed(refused.app_id) == {}, "what is owned is lent to nobody"
+    both = joint.apps.submit(tags=["gang:1x4+1"]).register()
+    both.allocate(gpus(1, 4, key=1, label="owned"), plain(1, key=2, label="owned"))
+    assert {one["server"].split(":")[0] for one in both.hold(2)} == {"gpu-b2"}
 
 
 # Keep containers across attempts
@@ -114,7 +117,7 @@ def test_a_gang_outlives_its_master_and_the_next_one_asks_only_for_what_is_missi
     assert joint.await_state(app.app_id, DEGRADED).startswith("1 of 4 containers of the gang were lost")
     app.allocate(gpus(1, 4))
     app.hold(5)  # counted from the start, over all attempts
-    assert len(hosts(joint, app, 4)) == 4
+    hosts(joint, app, 4)
     after = workers_of(joint, app)
     assert sorted(where for where in after.values()) == sorted(where for where in before.values())
     assert set(before) - set(after) == {victim}
@@ -133,7 +136,7 @@ def test_a_gang_that_is_not_kept_is_placed_anew_with_the_next_master(joint: Serv
     app.register(attempt=2)
     app.allocate(gpus(4, 4))
     app.hold(8)  # counted from the start, over all attempts
-    assert len(hosts(joint, app, 4)) == 4
+    assert hosts(joint, app, 4) == ["gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2"]
     assert not set(before) & set(workers_of(joint, app))
 
 
@@ -237,8 +240,9 @@ def test_an_ask_that_is_withdrawn_is_never_met_and_what_shrinks_is_met_in_part(j
     joint.until(asked, lambda now: now == 4, "the service knows what is left")
     holder.finish()
     app.hold(1)
-    app.allocate()
-    assert hosts(joint, app, 1)
+    assert app.allocate()["allocated"] == []
+    joint.until(asked, lambda now: now == 0, "the service knows that it was met")
+    assert [len(indices) for _, indices in workers_of(joint, app).values()] == [4]
     assert joint.held().gpus == 4
 
 

@@ -51,13 +51,14 @@ def test_a_place_that_nobody_asks_for_is_given_to_others(joint: ServedJoint, wor
     assert len(joint.placed(app.app_id)) == 3
 
 
-@pytest.mark.parametrize("unmanaged", [False, True])
+@pytest.mark.parametrize(("unmanaged", "attempts"), [(False, 2), (True, 1)])
 def test_without_a_replacement_the_job_starts_anew_as_a_whole(
     joint: ServedJoint,
     workers: Path,
     unmanaged: bool,  # noqa: FBT001 # a column of the table
+    attempts: int,
 ) -> None:
-    app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=2)
+    app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=attempts)
     impossible = on_hosts(1, 4, {"nowhere": 1}, ["/rack-a"], priority=2)
     app.allocate(impossible)
     joint.until(

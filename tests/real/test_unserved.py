@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from tests.real.apps import Answer, App, AppError, gpus, on_hosts, plain
+from tests.real.apps import Answer, App, AppError, gpus, on_hosts, pending, plain
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
@@ -42,8 +42,7 @@ def refused(app: App, joint: ServedJoint, *told: str, **request: object) -> None
     assert "InvalidResourceRequestException" in str(problem.value)
     for words in told:
         assert words in str(problem.value)
-    asked = joint.client.job(app.app_id).gpus_pending
-    assert asked == 0, "the ask beside it was applied"
+    assert pending(joint.app(app.app_id)) == [], "the ask beside it was applied"
     assert app.allocate()["allocated"] == []
 
 

@@ -42,6 +42,7 @@ import org.apache.hadoop.yarn.api.records.NMToken;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
+import org.apache.hadoop.yarn.api.records.ResourceInformation;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.ResourceSizing;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
@@ -276,6 +277,11 @@ final class App {
     return new Shape(node.path("memory_mb").asInt(256), node.path("vcores").asInt(1), node.path("gpus").asInt()).resource();
   }
 
+  private static long gpus(Resource resource) {
+    return Stream.of(resource.getResources()).filter(kind -> kind.getName().equals("yarn.io/gpu"))
+        .mapToLong(ResourceInformation::getValue).sum();
+  }
+
   private static Stream<JsonNode> each(JsonNode array) {
     return StreamSupport.stream(array.spliterator(), false);
   }
@@ -295,7 +301,8 @@ final class App {
   static ObjectNode described(Container container) {
     ObjectNode node = Apps.JSON.createObjectNode().put("container", container.getId().toString())
         .put("server", container.getNodeId().toString()).put("key", container.getAllocationRequestId())
-        .put("memory_mb", container.getResource().getMemorySize());
+        .put("priority", container.getPriority().getPriority())
+        .put("memory_mb", container.getResource().getMemorySize()).put("gpus", gpus(container.getResource()));
     ArrayNode tags = node.putArray("tags");
     container.getAllocationTags().forEach(tags::add);
     return node;
