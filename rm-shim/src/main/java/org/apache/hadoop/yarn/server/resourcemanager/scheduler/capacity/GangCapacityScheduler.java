@@ -97,7 +97,9 @@ public class GangCapacityScheduler extends CapacityScheduler {
     FiCaSchedulerNode node = CandidateNodeSetUtils.getSingleNode(candidates);
     if (node == null || Words.gpus(node.getTotalResource()) > 0) return null;
     int before = node.getNumContainers();
+    GpuAskAllocator.placing = Thread.currentThread();  // under the scheduler's lock; what is thrown here ends the process
     CSAssignment assignment = super.allocateContainersToNode(candidates, withNodeHeartbeat);
+    GpuAskAllocator.placing = null;
     if (node.getNumContainers() != before) changed(node.getNodeID());
     return assignment;
   }
@@ -141,7 +143,7 @@ public class GangCapacityScheduler extends CapacityScheduler {
         recovered.remove(((AppRemovedSchedulerEvent) event).getApplicationID());
         changed(((AppRemovedSchedulerEvent) event).getApplicationID());
         break;
-      default:  // told of by the methods below
+      // All else is told of by the methods below.
     }
   }
 
@@ -172,8 +174,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
 
   @Override public void completedContainer(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainer(container, status, event);
-    boolean departed = event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId());
-    if (departed || container == null) completions.incrementAndGet();  // null: ended by the resource manager, now by its server too
+    // Null: ended by the resource manager, now by its server too.
+    if (event == RMContainerEventType.FINISHED && departing.ended(status.getContainerId()) || container == null) completions.incrementAndGet();
     if (container != null) changed(container.getApplicationAttemptId().getApplicationId());  // its ask may be back by now
   }
 

@@ -1,9 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
-import java.util.Optional;
-import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.activities.DiagnosticsCollector;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.LocalityAppPlacementAllocator;
 
 /**
@@ -12,9 +10,11 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Localit
  * each heartbeat of such a server would log a warning.
  */
 public final class GpuAskAllocator extends LocalityAppPlacementAllocator<SchedulerNode> {
-  @Override public boolean precheckNode(SchedulerNode node, SchedulingMode mode, Optional<DiagnosticsCollector> diagnostics) {
-    boolean passedOver = Words.gpus(node.getTotalResource()) == 0
-        && Words.gpus(getPendingAsk(ResourceRequest.ANY).getPerAllocationResource()) > 0;
-    return !passedOver && super.precheckNode(node, mode, diagnostics);
+  /** Who places on a server without GPUs now, as if nobody asked for any. precheckNode would not do: Hadoop 3.5 calls it too late. */
+  static volatile Thread placing;
+
+  @Override public PendingAsk getPendingAsk(String place) {
+    PendingAsk ask = super.getPendingAsk(place);
+    return placing == Thread.currentThread() && Words.gpus(ask.getPerAllocationResource()) > 0 ? PendingAsk.ZERO : ask;
   }
 }
