@@ -84,6 +84,18 @@ def test_masters_wait_at_their_limit_and_go_in_order(joint: ServedJoint) -> None
         begins.register()
 
 
+def test_who_waits_for_gpus_that_are_all_in_use_holds_up_nobody_on_a_server_without(joint: ServedJoint) -> None:
+    """Stock placement ends a queue's turn at the first ask that is beyond the queue's limit; Hadoop 3.5 sooner than 3.4."""
+    holder, waiter = (joint.apps.submit(tags=["gang:4x4"]).register() for _ in range(2))
+    for app in (holder, waiter):
+        app.allocate(gpus(4, 4))
+    holder.hold(4)
+    joint.await_state(waiter.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    behind = joint.apps.submit().register()
+    behind.allocate(on_hosts(1, 0, {"cpu-1": 1}, ["/rack-a"]))
+    behind.hold(1)
+
+
 def test_a_master_that_asks_twice_as_much_each_time_is_served_while_the_service_is_away(joint: ServedJoint) -> None:
     """As Spark asks: 1, 2, 4, 8, each time what is wanted besides; what is idle is released, and asked for again."""
     with beside.gangs(joint), beside.service_away(joint):
