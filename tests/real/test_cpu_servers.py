@@ -16,7 +16,7 @@ from tests.real.apps import App, gpus, plain
 from tests.real.joint import Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 
 LOG_S = 60.0
 HEARTBEATS_S = 5  # a server's, by HEARTBEAT_MS of conftest.py
