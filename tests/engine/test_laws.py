@@ -7,6 +7,9 @@ import pytest
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine.audit import ENGINE_LAWS
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
 from yarn_gpu_sched.model.resource import Resource
@@ -14,7 +17,8 @@ from yarn_gpu_sched.model.resource import Resource
 
 def busy() -> Core:
     """Let a gang run with its master, a decision is under way, one gang waits, a job has ended."""
-    world = World().up(server("s1"), server("s2"), server("s3", rack="/r2"))
+    racks = {"s1": "/r1", "s2": "/r1", "s3": "/r1", "s4": "/r2"}
+    world = World(EngineSettings(relax_after_s=150.0)).up(*(server(name, rack=rack) for name, rack in racks.items()))
     world.submit("runs", "gang:2x2")
     world.ask("runs", ask(1, AM, 0, am=True), ask(2, worker(2)))
     world.run()
@@ -23,7 +27,7 @@ def busy() -> Core:
     world.submit("decided", "gang:1x2")
     world.ask("decided", ask(1, worker(2)))
     world.decide()
-    world.submit("waits", "gang:3x4")
+    world.submit("waits", "gang:3x4")  # there is room for it in two domains
     world.ask("waits", ask(3, worker(4)))
     world.decide()
     return world.engine._core
@@ -122,6 +126,24 @@ def lose_order(core: Core) -> None:
     core.order.pop()
 
 
+def forget_start(core: Core) -> None:
+    core.state.jobs["runs"].started_s = None
+
+
+def relax_early(core: Core) -> None:
+    want = core.state.jobs["waits"].want
+    assert isinstance(want, JobWant)
+    want.demand = want.demand._replace(ceiling=Level.ANYWHERE)
+
+
+def forget_timer(core: Core) -> None:
+    core.state.jobs["waits"].ladder_since_s = None
+
+
+def forget_to_relax(core: Core) -> None:
+    core.ladder._due_s.clear()
+
+
 def count_twice(core: Core) -> None:
     """Law 6: a container is listed at a second server."""
     container = next(iter(core.state.containers.values()))
@@ -185,6 +207,10 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (5, lose_order),
     (6, count_twice),
     (6, lose_decision),
+    (5, forget_start),
+    (8, relax_early),
+    (8, forget_timer),
+    (8, forget_to_relax),
     (10, refuse_recovered),
     (10, refuse_without_reason),
     (12, leave_line),

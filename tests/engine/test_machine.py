@@ -44,11 +44,27 @@ from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+from yarn_gpu_sched.policy import Fifo, FifoStrict, Las, Policy, Sjf, Srtf, Tiresias
 
 SERVERS = [f"s{number}" for number in range(6)]
 JOBS = [f"j{number}" for number in range(8)]
 TAGS = [(), (), ("gang:2",), ("gang:3",), ("gang:2x2",), ("gang:3x1",), ("gang:2x1+1",), ("gang:9x4",), ("gang:zero",)]
-TAGS += [("gang:2", "locality:0"), ("gang:2x2", "locality:1")]
+TAGS += [("gang:2", "locality:0"), ("gang:2x2", "locality:1"), ("gang:2x1", "runtime:5"), ("gang:3x1", "runtime:50")]
+
+
+class QuickLas(Las):
+    """Steps that jobs reach within a run of this test."""
+
+    QUANTUM_GPU_S = 1.0
+
+
+class QuickTiresias(Tiresias):
+    """The same."""
+
+    THRESHOLD_GPU_S = 1.0
+
+
+POLICIES = [Fifo, Fifo, FifoStrict, Sjf, Srtf, QuickLas, QuickTiresias]
 
 servers = st.builds(
     Server,
@@ -93,8 +109,14 @@ refusals = st.sampled_from([code for code in OutcomeCode if code is not OutcomeC
 class Machine(RuleBasedStateMachine):
     """Plays resource managers that come, go and say whatever they like."""
 
-    @initialize(cpu=st.booleans(), kept=st.sampled_from([0, 2, 100]), a_pass=st.sampled_from([1, 3, 1_024]))
-    def start(self, cpu: bool, kept: int, a_pass: int) -> None:  # noqa: FBT001 # hypothesis passes by name
+    @initialize(
+        cpu=st.booleans(),
+        kept=st.sampled_from([0, 2, 100]),
+        a_pass=st.sampled_from([1, 3, 1_024]),
+        relax_s=st.sampled_from([0.0, 0.3, 7.0]),
+        policy=st.sampled_from(POLICIES),
+    )
+    def start(self, cpu: bool, kept: int, a_pass: int, relax_s: float, policy: type[Policy]) -> None:  # noqa: FBT001 # hypothesis passes by name
         chosen = EngineSettings(
             place_on_cpu_servers=cpu,
             ended_jobs_max=kept,
@@ -102,8 +124,10 @@ class Machine(RuleBasedStateMachine):
             repair_hold_s=0.3,
             gang_hold_s=0.4,
             requeue_after_s=10.0,
+            relax_after_s=relax_s,
         )
-        self.world = World(chosen)
+        self.policy = policy()
+        self.world = World(engine=Engine(chosen, policy=self.policy))
         self.open: dict[int, PlaceGang | RefuseJob | RequeueJob] = {}
         self.collided: set[int] = set()
         self.made = 0
@@ -312,7 +336,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def swap(self) -> None:
         """Go on with an engine that was restored from a snapshot."""
-        restored = Engine.restore(self.engine.snapshot())
+        restored = Engine.restore(self.engine.snapshot(), self.policy)
         assert restored.audit() == []
         assert restored.digest() == self.engine.digest()
         self.world.engine = restored
@@ -327,7 +351,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        twin = Engine(self.engine.settings)
+        twin = Engine(self.engine.settings, policy=self.policy)
         for event in self.world.events:
             twin.apply(event)
         assert twin.digest() == self.engine.digest()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.world import AM, World, ask, server, worker
+from tests.engine.world import AM, InOrder, World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import RefuseJob
 from yarn_gpu_sched.model.assignment import Level
@@ -109,7 +109,7 @@ def test_masters_are_limited_by_vcores_too(share: float, masters: int) -> None:
     assert len(world.run()) == masters
 
 
-class Rogue:
+class Rogue(InOrder):
     """A policy that places all it is given on one server, asked or not, and says each thing so many times."""
 
     name = "rogue"
@@ -147,7 +147,7 @@ def test_a_want_that_was_answered_is_not_answered_again() -> None:
     assert world.engine.counters.rejected == 4
 
 
-class Forgetful:
+class Forgetful(InOrder):
     """A policy that goes on with a want of an earlier pass."""
 
     name = "forgetful"
@@ -177,7 +177,7 @@ def test_a_want_of_a_job_that_wants_something_else_now_is_rejected() -> None:
 def test_a_want_that_is_not_the_engines_is_rejected() -> None:
     world = World().up(server("s1"))
 
-    class Foreign:
+    class Foreign(InOrder):
         name = "foreign"
 
         def decide(self, view: View) -> Iterator[Intent]:
@@ -194,7 +194,7 @@ def test_a_pass_looks_at_so_many_intents_and_no_more_however_often_somebody_wake
     world = World(EngineSettings(decisions_per_pass_max=1)).up(server("s1", memory_mb=1_000, vcores=10))
     seen: list[int] = []
 
-    class Busy:
+    class Busy(InOrder):
         """Touches a server with each intent, so that somebody wakes."""
 
         name = "busy"

@@ -29,7 +29,7 @@ class Lines:
     def __init__(self) -> None:
         self.index = FreeIndex()
         self.state = ClusterState(self.index, 0.5)
-        self.queue = Queue(self.index)
+        self.queue = Queue(self.index, lambda _: 0.0)
         self.records: dict[str, JobRecord] = {}
         for name in ("s1", "s2"):
             self.state.put_server(server(name, memory_mb=1_000, vcores=20))

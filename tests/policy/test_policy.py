@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.world import World, ask, server, worker
+from tests.engine.world import InOrder, World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.placement import Placement, Portion
-from yarn_gpu_sched.policy import POLICIES, Arrival, Intent, Place, Policy, Refuse, View, Wait, Want, policy_named
+from yarn_gpu_sched.policy import POLICIES, Fifo, Intent, Place, Policy, Refuse, View, Wait, Want, policy_named
 
 
-class Stubborn:
+class Stubborn(InOrder):
     """A policy that does one thing with every want, then gives up."""
 
     name = "stubborn"
@@ -88,7 +88,7 @@ def test_who_is_said_to_wait_is_not_given_again() -> None:
     assert world.engine.counters.searches == 1
 
 
-class Endless:
+class Endless(InOrder):
     """A policy that never answers."""
 
     name = "endless"
@@ -111,7 +111,9 @@ def test_a_pass_ends_whatever_a_policy_does() -> None:
 
 
 def test_policies_are_known_by_name() -> None:
-    assert isinstance(policy_named("arrival"), Arrival)
-    assert set(POLICIES) == {"arrival"}
-    with pytest.raises(ValueError, match='policy "x" is not known; there is arrival'):
+    assert isinstance(policy_named("fifo"), Fifo)
+    assert [policy_named(name).name for name in POLICIES] == list(POLICIES)
+    with pytest.raises(
+        ValueError, match='policy "x" is not known; there is fifo, fifo_strict, las, sjf, srtf, tiresias'
+    ):
         policy_named("x")

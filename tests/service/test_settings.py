@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from yarn_gpu_sched.engine import EngineSettings
-from yarn_gpu_sched.policy import POLICIES
+from yarn_gpu_sched.policy import POLICIES, Preemptive, policy_named
 from yarn_gpu_sched.service import BadSettings, Problem, Settings, check_config, load_settings
 from yarn_gpu_sched.service.server import _engine_settings
 from yarn_gpu_sched.service.settings_files import FILE_BYTES_MAX
@@ -68,8 +68,13 @@ def test_every_setting_reaches_the_engine() -> None:
     assert _engine_settings(given) == wanted
 
 
-def test_every_policy_can_be_set() -> None:
-    for policy in POLICIES:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_can_be_set_but_those_that_preempt_by_their_own_rules(policy: str) -> None:
+    """Law 7 says who may be preempted in a live cluster, and these do not ask for it."""
+    if isinstance(policy_named(policy), Preemptive):
+        with pytest.raises(BadSettings, match="must be fifo, fifo_strict or sjf"):
+            load_settings(policy=policy)
+    else:
         assert load_settings(policy=policy).policy == policy
 
 
@@ -99,7 +104,7 @@ WRONG = {
     "recorder_files_max = 1": "must be 2 to 10000",
     'log_level = "loud"': "must be debug, info, warning or error",
     "watchers_max = 0": "must be 1 to 128",
-    'policy = "luck"': "must be arrival",
+    'policy = "luck"': "must be fifo, fifo_strict or sjf",
     'cpu_servers = "ours"': "must be stock or service",
     "stop_grace_s = -1": "must be 0 to 60",
     "am_share = nan": "must be 0 to 1",

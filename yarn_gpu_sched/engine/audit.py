@@ -65,9 +65,23 @@ def counts_by_state(core: Core) -> Iterator[str]:
     known = sorted(record.order for record in core.state.jobs.values() if record.known)
     if known != core.order:
         yield "the order of submission does not list every job once"
+    held = sorted(job_id for job_id, record in core.state.jobs.items() if record.started_s is not None)
+    if held != sorted(core.running) or any(record.counted is not JobState.RUNNING for record in core.running.values()):
+        yield f"jobs {sorted(core.running)} are listed as running, {held} have a start"
     ended = sorted(job_id for job_id, record in core.state.jobs.items() if record.end is not None)
     if ended != sorted(core.ended):
         yield f"jobs {ended} have ended, {sorted(core.ended)} are listed"
+
+
+@law(
+    8,
+    "locality relaxes only when its timer ran out, and that timer runs while the gang waits for nothing but free GPUs",
+)
+def locality_relaxes_by_timer(core: Core) -> Iterator[str]:
+    """Hold the level of every gang that waits against what its timer has run; the next pass looks at servers that changed."""
+    for job_id, record in core.state.jobs.items():
+        for fault in core.ladder.faults(record, core.now_s, settled=not core.changed_partitions):
+            yield f"job {job_id}: {fault}"
 
 
 @law(10, "nothing is refused while capacity has not settled, but what its own words contradict")

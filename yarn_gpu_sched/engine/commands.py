@@ -38,6 +38,7 @@ class RequeueJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
     attempt: int
     diagnostics: str
+    preempted_by: str = ""
 
 
 class Bind(Command, frozen=True, gc=False, tag=True, kw_only=True):

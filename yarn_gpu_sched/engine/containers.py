@@ -126,8 +126,11 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
     start_anew_within_attempt(core, record)
     if use.gpus:
         core.commands.append(Unbind(container_id=container.container_id, server_id=container.server_id))
-    core.settle_job(record)
-    core.forget_old_jobs()
+    if record.end is None:
+        core.settle_job(record)
+    else:
+        core.touched[record.job.job_id] = None
+        core.forget_old_jobs()
 
 
 def _remove(core: Core, container: Container) -> None:

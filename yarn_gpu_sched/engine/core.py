@@ -6,17 +6,18 @@ from heapq import heappush
 from itertools import islice
 
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
-from yarn_gpu_sched.engine.commands import AnyCommand, JobTouched
+from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
+from yarn_gpu_sched.engine.ladder import Ladder
 from yarn_gpu_sched.engine.queue import Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.cluster import ClusterState
-from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.job import PENDING, RUNNING, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.placement import FreeIndex
-from yarn_gpu_sched.policy import policy_named
+from yarn_gpu_sched.policy import Policy, policy_named
 
 LOOKED_AT_MORE = 64
 """Ended jobs that are looked at beyond the surplus, because some may still hold something."""
@@ -26,19 +27,24 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``degraded`` those whose gangs miss a member, ``ahead`` those for whose gangs GPUs are held since their masters were placed,
-    ``gathering`` those whose asks are watched, ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was taken
-    from its front), ``order`` all jobs in order of submission.
+    ``running`` the jobs that run, ``policy_wake_s`` when the policy wants another pass, ``unexamined`` whether anything happened
+    since the last one could look at all that is ready, ``degraded`` those whose gangs miss a member, ``ahead`` those for whose
+    gangs GPUs are held since their masters were placed, ``gathering`` those whose asks are watched, ``ended`` the ended jobs,
+    oldest first (a plain dictionary walks over what was taken from its front), ``order`` all jobs in order of submission.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, policy: Policy | None = None) -> None:
         self.settings = settings
         self.index = FreeIndex(place_on_cpu_servers=settings.place_on_cpu_servers)
         self.state = ClusterState(self.index, settings.cpu_share)
-        self.queue = Queue(self.index)
+        self.policy = policy or policy_named(settings.policy)
+        self.queue = Queue(self.index, self.policy.key)
+        self.ladder = Ladder(self.index, settings.relax_after_s)
         self.session = Session()
         self.seen = CapacitySeen()
-        self.policy = policy_named(settings.policy)
+        self.running: dict[str, JobRecord] = {}
+        self.unexamined = False
+        self.policy_wake_s: float | None = None
         self.counters = Counters(self.index.visits)
         self.now_s = 0.0
         self.next_decision_id = 1
@@ -69,13 +75,20 @@ class Core:
     def changed(self, record: JobRecord) -> None:
         """Follow a change of a job: its want, its state, the counts of jobs by state."""
         self.touched[record.job.job_id] = None
-        self.queue.put(record, self._want(record))
-        self.count(record)
+        want = self._want(record) if record.asks else None
+        if want is not None or record.want is not None:
+            self.ladder.hold(record, want, self.now_s)
+            self.queue.put(record, want)
+        state = record.state if record.known else None
+        if state is not record.counted:
+            self._count_as(record, state)
 
     def gang_decided(self, record: JobRecord) -> None:
         """Follow the decision of a job's gang: it wants nothing until the outcome is known, and is as pending as before."""
         record.gang_under_way = True
         self.touched[record.job.job_id] = None
+        if record.ladder_since_s is not None:
+            self.ladder.pause(record, self.now_s)
         self.queue.put(record, None)
 
     def _want(self, record: JobRecord) -> JobWant | None:
@@ -94,22 +107,32 @@ class Core:
         """Take a job out of the counts by state."""
         self._count_as(record, None)
 
-    def count(self, record: JobRecord) -> None:
-        """Keep the counts of jobs by state."""
-        self._count_as(record, record.state if record.known else None)
-
     def _count_as(self, record: JobRecord, state: JobState | None) -> None:
-        if state is record.counted:
-            return
+        """Keep the counts of jobs by state, and the list of those that run."""
         virtual_cluster = self.state.virtual_clusters[record.job.vc]
-        for counted, step in ((record.counted, -1), (state, 1)):
-            if counted is JobState.PENDING:
-                self.jobs_pending += step
-                virtual_cluster.jobs_pending += step
-            elif counted is JobState.RUNNING:
-                self.jobs_running += step
-                virtual_cluster.jobs_running += step
-        record.counted = state
+        before, record.counted = record.counted, state
+        if before is PENDING:
+            self.jobs_pending -= 1
+            virtual_cluster.jobs_pending -= 1
+        elif before is RUNNING:
+            self.jobs_running -= 1
+            virtual_cluster.jobs_running -= 1
+            self._stop(record)
+        if state is PENDING:
+            self.jobs_pending += 1
+            virtual_cluster.jobs_pending += 1
+        elif state is RUNNING:
+            self.jobs_running += 1
+            virtual_cluster.jobs_running += 1
+            self.running[record.job.job_id] = record
+            record.started_s = self.now_s if record.started_s is None else record.started_s
+
+    def _stop(self, record: JobRecord) -> None:
+        """Count what a job has attained that runs no more."""
+        started_s = self.running.pop(record.job.job_id).started_s
+        assert started_s is not None
+        record.attained_gpu_s += (self.now_s - started_s) * record.gpus
+        record.started_s = None
 
     def forget(self, record: JobRecord) -> None:
         """Drop a job for good: it holds nothing and nothing is under way for it."""
@@ -118,6 +141,7 @@ class Core:
         job_id = record.job.job_id
         if record.known:
             self.remove_from_order(record)
+        self.ladder.pause(record, self.now_s)
         self.ended.pop(job_id, None)
         self.to_check.pop(job_id, None)
         self.to_refuse.pop(job_id, None)
@@ -131,8 +155,11 @@ class Core:
         surplus = len(self.ended) - self.settings.ended_jobs_max
         if surplus <= 0:
             return
-        records = [self.state.jobs[job_id] for job_id in islice(self.ended, surplus + LOOKED_AT_MORE)]
-        droppable = [record for record in records if not record.containers and not record.decisions]
+        droppable: list[JobRecord] = []
+        for job_id in islice(self.ended, surplus + LOOKED_AT_MORE):
+            record = self.state.jobs[job_id]
+            if not record.containers and not record.decisions:
+                droppable.append(record)
         for record in droppable[:surplus]:
             self.forget(record)
 
@@ -152,20 +179,8 @@ class Core:
 
     def freed(self, partition: str, *, by_master: bool) -> None:
         """Wake whom it serves that something was freed on a server of this partition; ``by_master``: what a master held."""
-        self.index.partition(partition).refresh()
         self.queue.wake_freed(partition)
         if partition in self.index.lending:
             self.queue.wake_freed("")
         if by_master:
             self.queue.wake_masters()
-
-    # Commands
-
-    def take_commands(self) -> list[AnyCommand]:
-        """Give the commands of the event at hand, the touched jobs last."""
-        commands = self.commands
-        self.commands = []
-        if self.touched:
-            commands += [JobTouched(job_id=job_id) for job_id in self.touched]
-            self.touched.clear()
-        return commands

@@ -1,25 +1,28 @@
 """A pass: refusals first, then the policy's intents, each checked before it becomes a command."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop
 from itertools import chain, repeat
+from typing import Any, TypeGuard
 
 from yarn_gpu_sched.engine import ahead, repair
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.events import Pass
-from yarn_gpu_sched.engine.finding import find
+from yarn_gpu_sched.engine.finding import find, keeps_ceiling
 from yarn_gpu_sched.engine.gathering import form
+from yarn_gpu_sched.engine.planning import EnginePlan
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
+from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import Placement, Reach
-from yarn_gpu_sched.policy import Intent, Place, Refuse, View, Wait, Want
+from yarn_gpu_sched.policy import Facts, Intent, Place, Preempt, Refuse, View, Wait, WakeAt, Want
 
 INTENTS_PER_DECISION_MAX = 64
 """Intents that a pass may look at for each decision that it may make."""
@@ -30,17 +33,19 @@ def on_pass(core: Core, _event: Pass) -> None:
     if not core.session.deciding:
         return
     core.counters.passes += 1
-    if core.resting or core.changed_partitions:
+    if core.resting or core.changed_partitions or core.ladder.timers:
         _wake(core)
-    if core.session.settle(core.now_s) and core.to_check:
+    if (core.session.settled or core.session.settle(core.now_s)) and core.to_check:
         check_all(core)
     decided = _refuse_all(core) if core.to_refuse else 0
     if core.gathering:
         form(core)
-    decided += repair.tend(core, _place) + ahead.tend(core, _place)
+    if core.degraded or core.ahead:
+        decided += repair.tend(core, _place) + ahead.tend(core, _place)
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
+    core.policy_wake_s = None
     intents = 0
     while decided < decisions_max and intents < intents_max:
         for intent in core.policy.decide(view):
@@ -48,9 +53,15 @@ def on_pass(core: Core, _event: Pass) -> None:
             decided += _carry_out(core, intent)
             if decided >= decisions_max or intents >= intents_max:
                 break
-        woken = [core.queue.wake_spare(partition) for partition in core.index.partitions]
-        if not any(woken):
+        if not core.queue.waits_for_spare or not _wake_spare(core):
+            core.unexamined = decided >= decisions_max or intents >= intents_max
             break
+
+
+def _wake_spare(core: Core) -> bool:
+    """Bring back who waits for spare memory or vcores; tell if anybody."""
+    woken = [core.queue.wake_spare(name) for name in core.index.partitions]
+    return any(woken)
 
 
 def _wake(core: Core) -> None:
@@ -62,7 +73,11 @@ def _wake(core: Core) -> None:
             core.changed(record)
             if record.refusal and not record.decisions:
                 core.to_refuse[job_id] = None
+    for job_id in core.ladder.due(core.now_s):
+        core.changed(core.state.jobs[job_id])
     if core.changed_partitions:
+        for want in core.queue.wants() if core.ladder.each_s else ():
+            core.changed(want.record)  # what the empty cluster allows may be another level now
         for partition in core.changed_partitions:
             core.queue.wake_partition(partition)
         core.changed_partitions.clear()
@@ -103,6 +118,30 @@ class PassView:
         """Give the first ready want."""
         return self._core.queue.first()
 
+    def next_in_order(self) -> Want | None:
+        """Give the first want of all, if it is ready."""
+        return self._core.queue.next_in_order()
+
+    def waiting(self) -> list[Want]:
+        """List all wants of gangs."""
+        return [want for want in self._core.queue.wants() if want.gang]
+
+    def running(self) -> list[Facts]:
+        """List the jobs whose gangs run and may be stopped."""
+        core = self._core
+        return [record for record in core.running.values() if _may_stop(core, record)]
+
+    @property
+    def gpus_free(self) -> int:
+        """Count the free GPUs of all partitions."""
+        for partition in self._core.index.partitions.values():
+            partition.refresh()
+        return sum(partition.gpus_free for partition in self._core.index.partitions.values())
+
+    def plan(self) -> EnginePlan:
+        """Begin a plan."""
+        return EnginePlan(self._core)
+
     def find(self, want: Want) -> Placement | None:
         """Find a place for all of a want now."""
         core = self._core
@@ -125,27 +164,80 @@ def masters_admit(core: Core, want: JobWant) -> bool:
 
 def _carry_out(core: Core, intent: Intent) -> int:
     """Check an intent and do it; return the decisions made."""
+    return _CARRIED_OUT[type(intent)](core, intent)
+
+
+def _reject(core: Core) -> int:
+    core.counters.rejected += 1
+    return 0
+
+
+def _is_current(want: Want) -> TypeGuard[JobWant]:
+    """Tell whether a want is one of this engine's, and still what its job wants."""
+    return isinstance(want, JobWant) and want.record.want is want
+
+
+def _on_place(core: Core, intent: Place) -> int:
     want = intent.want
-    if not isinstance(want, JobWant) or want.record.want is not want or core.queue.is_blocked(want):
-        core.counters.rejected += 1
-        return 0
-    if isinstance(intent, Place) and want.gang and want.job_id in core.ahead:
+    if not _is_current(want):
+        return _reject(core)
+    if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)
-    if isinstance(intent, Place):
-        return _place(core, want, intent.placement)
-    if isinstance(intent, Wait):
-        core.queue.block(want, for_masters=want.application_master and not masters_admit(core, want))
-        return 0
-    return _refuse(core, want, intent)
+    return _place(core, want, intent.placement)
 
 
-def _refuse(core: Core, want: JobWant, intent: Refuse) -> int:
+def _on_wait(core: Core, intent: Wait) -> int:
+    want = intent.want
+    if not _is_current(want) or core.queue.is_blocked(want):
+        return _reject(core)
+    core.queue.block(want, for_masters=want.application_master and not masters_admit(core, want))
+    return 0
+
+
+def _on_refuse(core: Core, intent: Refuse) -> int:
+    want = intent.want
+    if not _is_current(want) or core.queue.is_blocked(want):
+        return _reject(core)
     core.refuse(want.record, intent.diagnostics)
     if want.record.refusal:
         return _refuse_all(core)
-    core.counters.rejected += 1
     core.queue.block(want, for_masters=False)
+    return _reject(core)
+
+
+def _on_wake_at(core: Core, intent: WakeAt) -> int:
+    """Note when the policy wants another pass; one at once would never end."""
+    if not core.now_s < intent.time_s < float("inf"):
+        return _reject(core)
+    core.policy_wake_s = intent.time_s
     return 0
+
+
+def _on_preempt(core: Core, intent: Preempt) -> int:
+    """Order a running gang to be stopped."""
+    record = core.running.get(intent.job_id)
+    if record is None or not _is_current(intent.want) or not _may_stop(core, record):
+        return _reject(core)
+    by = intent.want.job_id
+    repair.order_anew(core, record, f"stopped for job {by}: it starts anew as a whole", preempted_by=by)
+    core.changed(record)
+    return 1
+
+
+_CARRIED_OUT: dict[type[Intent], Callable[[Core, Any], int]] = {
+    Place: _on_place,
+    Preempt: _on_preempt,
+    Refuse: _on_refuse,
+    Wait: _on_wait,
+    WakeAt: _on_wake_at,
+}
+
+
+def _may_stop(core: Core, record: JobRecord) -> bool:
+    """Tell whether a running gang may be told to start anew: nothing is under way for it, and no such order was just refused."""
+    if record.gang is None or record.requeued or record.decisions:
+        return False
+    return record.backoff is None or record.backoff.until_s <= core.now_s
 
 
 def _place(core: Core, want: JobWant, placement: Placement) -> int:
@@ -155,9 +247,8 @@ def _place(core: Core, want: JobWant, placement: Placement) -> int:
         return ahead.place_with_gang(core, want, placement, _place)
     decision = _decision(core, want, placement)
     if decision is None:
-        core.counters.rejected += 1
         core.queue.block(want, for_masters=False)
-        return 0
+        return _reject(core)
     core.next_decision_id += 1
     core.counters.decisions += 1
     core.state.begin(decision)
@@ -181,6 +272,8 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
     """Check that a placement is all of the want and still free, and take it; None if not."""
     demand = want.demand
     if sum([portion.containers for portion in placement.portions]) != want.containers:
+        return None
+    if not keeps_ceiling(core, demand, placement):
         return None
     waiting = _by_kind(want)
     assignments: list[Assignment] = []

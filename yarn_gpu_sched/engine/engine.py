@@ -1,6 +1,7 @@
 """The engine: its one door, and what may be read of it."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from yarn_gpu_sched.engine import (
@@ -17,7 +18,7 @@ from yarn_gpu_sched.engine import (
     snapshot,
 )
 from yarn_gpu_sched.engine.audit import audit
-from yarn_gpu_sched.engine.commands import AnyCommand
+from yarn_gpu_sched.engine.commands import AnyCommand, JobTouched
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.events import (
@@ -43,6 +44,7 @@ from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
 from yarn_gpu_sched.model.reason import WaitingReason
+from yarn_gpu_sched.policy import Policy
 
 Handler = Callable[[Core, Any], None]
 
@@ -65,15 +67,20 @@ _HANDLERS: dict[type[Event], Handler] = {
 
 
 class Engine:
-    """Scheduling state and who changes it. The contract is the docstring of this package. ``core`` is for `restore` alone."""
+    """Scheduling state and who changes it. The contract is the docstring of this package. ``core`` is for `restore` alone.
 
-    def __init__(self, settings: EngineSettings | None = None, core: Core | None = None) -> None:
-        self._core = core or Core(settings or EngineSettings())
+    ``policy`` decides in place of the one that the settings name; a snapshot does not hold it.
+    """
+
+    def __init__(
+        self, settings: EngineSettings | None = None, core: Core | None = None, policy: Policy | None = None
+    ) -> None:
+        self._core = core or Core(settings or EngineSettings(), policy)
 
     @classmethod
-    def restore(cls, taken: bytes) -> "Engine":
+    def restore(cls, taken: bytes, policy: Policy | None = None) -> "Engine":
         """Make an engine of a `snapshot`. Raises ValueError if it cannot be read."""
-        core = snapshot.restore(taken)
+        core = snapshot.restore(taken, policy)
         return cls(core.settings, core)
 
     @property
@@ -87,27 +94,38 @@ class Engine:
         return self._core.counters
 
     def apply(self, event: Event) -> list[AnyCommand]:
-        """Change the state by one event; return what is to be done, in order."""
+        """Change the state by one event; return what is to be done, in order, the touched jobs last."""
         core = self._core
         core.counters.events += 1
-        core.now_s = max(core.now_s, event.now_s)
+        if event.now_s > core.now_s:  # noqa: PLR1730 - it runs for every event, and a call of max() takes longer
+            core.now_s = event.now_s
+        core.unexamined = True
         _HANDLERS[type(event)](core, event)
-        return core.take_commands()
+        commands, core.commands = core.commands, []
+        for job_id in core.touched:
+            commands.append(JobTouched(job_id=job_id))
+        core.touched.clear()
+        return commands
 
     def next_wake_s(self) -> float | None:
         """Say when another `Pass` could decide differently without any other event; None if never."""
         core = self._core
         if not core.session.deciding:
             return None
-        if core.queue.first() is not None or core.changed_partitions:
+        if core.changed_partitions or (core.unexamined and core.queue.first() is not None):
             return core.now_s
-        times = [core.resting[0][0]] if core.resting else []
+        times: list[float] = []
+        if core.ladder.timers and (relaxes_s := core.ladder.next_s()) is not None:
+            times.append(relaxes_s)
+        if core.policy_wake_s is not None:
+            times.append(core.policy_wake_s)
+        if core.resting:
+            times.append(core.resting[0][0])
         if not core.session.settled:
             times.append(core.session.settles_at_s)
-        times.extend(repair.wakes_s(core))
-        times.extend(ahead.wakes_s(core))
-        times.extend(gathering.wakes_s(core))
-        return min(times, default=None)
+        if core.degraded or core.ahead or core.gathering:
+            times += chain(repair.wakes_s(core), ahead.wakes_s(core), gathering.wakes_s(core))
+        return min(times) if times else None
 
     def cluster(self) -> ClusterView:
         """Show the cluster as a whole."""

@@ -2,13 +2,14 @@
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.want import FREE, Demand
+from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN
 from yarn_gpu_sched.placement import Placement, find_confined
 
 
 def find(core: Core, demand: Demand) -> Placement | None:
     """Find a place for all of a demand now, or None."""
     placement = _find_in(core, demand.partition, demand)
-    if placement is None and not demand.partition:
+    if placement is None and core.index.lending and not demand.partition:
         for partition in core.index.lending:
             placement = _find_in(core, partition, demand)
             if placement is not None:
@@ -27,10 +28,26 @@ def partitions_of(core: Core, demand: Demand) -> list[str]:
     return [demand.partition] if demand.partition else ["", *core.index.lending]
 
 
+def keeps_ceiling(core: Core, demand: Demand, placement: Placement) -> bool:
+    """Tell whether a place is no looser than its level says, and that no looser than the demand's ceiling."""
+    if demand.ceiling is ANYWHERE:
+        return True
+    uses = {portion.use.server_id: portion.use for portion in placement.portions}
+    fewest = core.index.fewest_servers(demand.partition, demand.kinds)
+    if len({use.server.domain for use in uses.values()}) > 1:
+        level = ANYWHERE
+    else:
+        level = FEWEST_SERVERS if fewest is not None and len(uses) <= fewest else ONE_DOMAIN
+    return level <= placement.level <= demand.ceiling
+
+
 def _find_in(core: Core, partition: str, demand: Demand) -> Placement | None:
     if not demand.confined:
         return core.index.find(partition, demand.kinds)
     if partition not in core.index.partitions:
         return None
+    if not demand.reach and len(demand.kinds) == 1:
+        placement = core.index.find(partition, demand.kinds)
+        return placement if placement is not None and placement.level <= demand.ceiling else None
     reach = demand.reach or (FREE,) * len(demand.kinds)
     return find_confined(core.index, partition, demand.kinds, reach, demand.ceiling)

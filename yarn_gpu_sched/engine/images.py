@@ -65,6 +65,11 @@ class JobImage(msgspec.Struct, frozen=True):
     resync: ResyncImage | None = None
     had: Counted = []
     was_placed: bool | None = None
+    runtime_s: int | None = None
+    started_s: float | None = None
+    attained_gpu_s: float = 0.0
+    ladder_s: float = 0.0
+    ladder_since_s: float | None = None
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -117,6 +122,11 @@ def job_image(record: JobRecord) -> JobImage:
         resync=None if record.resync is None else _resync_image(record.resync),
         had=_counted(record.had),
         was_placed=record.was_placed,
+        runtime_s=record.runtime_s,
+        started_s=record.started_s,
+        attained_gpu_s=record.attained_gpu_s,
+        ladder_s=record.ladder_s,
+        ladder_since_s=record.ladder_since_s,
     )
 
 
@@ -164,6 +174,11 @@ def restore_job(image: JobImage) -> JobRecord:
         record.resync = _restore_resync(image.resync)
     record.had = dict(image.had)
     record.was_placed = image.was_placed
+    record.runtime_s = image.runtime_s
+    record.started_s = image.started_s
+    record.attained_gpu_s = image.attained_gpu_s
+    record.ladder_s = image.ladder_s
+    record.ladder_since_s = image.ladder_since_s
     return record
 
 

@@ -7,7 +7,7 @@ from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.engine.gathering import asks_changed, forget
 from yarn_gpu_sched.engine.repair import made_whole
 from yarn_gpu_sched.model.ask import Ask
-from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.assignment import ANYWHERE
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
@@ -133,6 +133,7 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     record.resync = None
     record.gang_placed = record.gang_under_way = False
     record.served = 0
+    record.ladder_s, record.ladder_since_s = 0.0, None
     record.level = None
     record.backoff = None
 
@@ -145,7 +146,8 @@ def _read_tags(core: Core, record: JobRecord) -> None:
         core.refuse(record, str(problem))
     forget(core, record)
     record.gang = tags.gang
-    record.ceiling = Level.ANYWHERE if tags.locality is None else tags.locality.ceiling
+    record.runtime_s = tags.runtime_s
+    record.ceiling = ANYWHERE if tags.locality is None else tags.locality.ceiling
 
 
 def came_back(core: Core, record: JobRecord, container: Container) -> None:
@@ -189,7 +191,10 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
         _change(core, record, msgspec.structs.replace(record.job, attempt=event.attempt))
     before, blacklist_before = record.asks, record.blacklist
     record.blacklist = event.blacklist
-    record.asks = tuple(sorted((ask for ask in event.asks if ask.count > 0), key=_in_order))
+    asks = [ask for ask in event.asks if ask.count > 0]
+    if len(asks) > 1:
+        asks.sort(key=_in_order)
+    record.asks = tuple(asks)
     if record.backoff is not None and (record.asks != before or record.blacklist != blacklist_before):
         record.backoff.lift(core.now_s)
     if core.session.snapshot_ended:
@@ -219,7 +224,7 @@ def _check_gang(core: Core, record: JobRecord) -> None:
     tag = record.gang
     assert tag is not None
     workers = [ask for ask in record.asks if not ask.application_master]
-    partitions = list({ask.partition: None for ask in workers})
+    partitions = list({ask.partition: None for ask in workers}) if len(workers) > 1 else ()
     if len(partitions) > 1 and not record.gang_placed:
         core.refuse(
             record, f'tag "{tag}": the asks name partitions "{partitions[0]}" and "{partitions[1]}"; a gang has one'
@@ -251,4 +256,5 @@ def on_job_ended(core: Core, event: JobEnded) -> None:
     core.to_refuse.pop(event.job_id, None)
     core.ended[event.job_id] = None
     core.changed(record)
-    core.forget_old_jobs()
+    if not record.containers:
+        core.forget_old_jobs()

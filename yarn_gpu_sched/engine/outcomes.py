@@ -9,7 +9,7 @@ from yarn_gpu_sched.engine.repair import replaced, requeue_refused
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
-from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.outcome import COMMITTED, OutcomeCode
 
 
 def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
@@ -19,7 +19,7 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         return
     record = core.state.jobs[decision.job_id]
     code = _code(decision, event)
-    if code is not OutcomeCode.COMMITTED:
+    if code is not COMMITTED:
         _refused(core, decision, record, code, event.detail)
     elif decision.refusal:
         core.state.end(decision, ())
@@ -27,14 +27,15 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
     else:
         _committed(core, decision, record, event.container_ids)
     core.settle_job(record)
-    core.forget_old_jobs()
+    if record.end is not None:
+        core.forget_old_jobs()
 
 
 def _code(decision: Decision, event: OutcomeReported) -> OutcomeCode:
     """Believe a commit only if it names a container for each assignment."""
     ids = event.container_ids
     complete = len(ids) == len(decision.assignments) == len(set(ids))
-    return OutcomeCode.INVALID if event.code is OutcomeCode.COMMITTED and not complete else event.code
+    return OutcomeCode.INVALID if event.code is COMMITTED and not complete else event.code
 
 
 def _committed(core: Core, decision: Decision, record: JobRecord, container_ids: tuple[str, ...]) -> None:
@@ -95,9 +96,10 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
         record.gang_under_way = False
     if decision.application_master:
         ahead.release(core, record)
-    if decision.requeue:
+    if decision.requeue and record.missing:
         requeue_refused(core, record)
         return
+    record.requeued = record.requeued and not decision.requeue
     _back_off(core, decision, record, code)
     if record.backoff is not None:
         record.backoff.detail = detail

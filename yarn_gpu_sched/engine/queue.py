@@ -6,7 +6,7 @@ lines that wake, not with the jobs that wait.
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 
 from yarn_gpu_sched.engine.want import Demand, JobWant
@@ -14,17 +14,15 @@ from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex
 
-Order = tuple[bool, int, float, str]
+Order = tuple[bool, int, float, float, str]
 STALE_MIN = 64
 
 
-def rank_of(record: JobRecord) -> Order:
-    """Say when a job's turn comes: first what completes or extends a placed gang, then by priority, then in order of submission."""
-    return (not record.gang_placed, -record.job.priority, *record.order)
-
-
 class Line:
-    """The jobs that demand the same, in order of their ranks. ``heap`` may hold jobs that have gone elsewhere meanwhile."""
+    """The jobs that demand the same, in order of their ranks.
+
+    ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
+    """
 
     __slots__ = ("blocked", "demand", "heap", "jobs", "number", "offered")
 
@@ -40,7 +38,7 @@ class Line:
         """Give the first job."""
         while self.heap:
             record = self.jobs.get(self.heap[0][-1])
-            if record is not None and record.rank == self.heap[0]:
+            if record is not None and record.rank is self.heap[0]:
                 return record
             heappop(self.heap)
         return None
@@ -57,8 +55,9 @@ class Line:
 class Queue:
     """All wants that wait."""
 
-    def __init__(self, index: FreeIndex) -> None:
+    def __init__(self, index: FreeIndex, key: Callable[[JobRecord], float]) -> None:
         self._index = index
+        self._key = key
         self._lines: dict[Demand, Line] = {}
         self._lines_made = 0
         self._ready: list[tuple[Order, int, Line]] = []
@@ -69,16 +68,20 @@ class Queue:
 
     def put(self, record: JobRecord, want: JobWant | None) -> None:
         """Let a job stand where its want belongs; None: nowhere."""
-        old, rank = record.want, rank_of(record)
+        old = record.want
+        if want is None:
+            record.want = None
+            if isinstance(old, JobWant):
+                self._leave(record, old)
+            return
+        rank = self._rank(record)
         if isinstance(old, JobWant):
-            if want is not None and want.demand == old.demand and rank == record.rank:
+            if want.demand == old.demand and rank == record.rank:
                 want.line = old.line
                 record.want = want
                 return
             self._leave(record, old)
         record.want, record.rank = want, rank
-        if want is None:
-            return
         line = self._lines.get(want.demand)
         if line is None:
             self._lines_made += 1
@@ -86,6 +89,10 @@ class Queue:
         want.line = line
         line.put(record)
         self._offer(line)
+
+    def _rank(self, record: JobRecord) -> Order:
+        """Say when a turn comes: first what completes or extends a placed gang, then by priority, policy and submission."""
+        return (not record.gang_placed, -record.job.priority, self._key(record), *record.order)
 
     def _leave(self, record: JobRecord, want: JobWant) -> None:
         line: Line = want.line
@@ -106,8 +113,8 @@ class Queue:
             waiting[:] = [entry for entry in waiting if entry[2] is not line]
 
     def _offer(self, line: Line) -> None:
-        first = line.first()
-        if first is not None and not line.blocked and first.rank != line.offered:
+        first = None if line.blocked else line.first()
+        if first is not None and first.rank is not line.offered:
             line.offered = first.rank
             heappush(self._ready, (first.rank, line.number, line))
 
@@ -116,17 +123,29 @@ class Queue:
         ready = self._ready
         while ready:
             order, _, line = ready[0]
-            record = line.first()
-            if record is not None and not line.blocked and record.rank == order:
-                want = record.want
-                assert isinstance(want, JobWant)
-                return want
+            if line.jobs and not line.blocked:
+                record = line.first()
+                if record is not None and record.rank is order:
+                    return record.want  # type: ignore[return-value] # who stands in a line wants something; a check costs time here
             heappop(ready)
-            if line.offered == order:
+            if line.offered is order:
                 line.offered = None
-            if not line.blocked:
+            if line.jobs:
                 self._offer(line)
         return None
+
+    def next_in_order(self) -> JobWant | None:
+        """Give the first want of all; None if its line is blocked."""
+        ready = self.first()
+        if ready is None:
+            return None
+        firsts = [line.first() for line in self._blocked()]
+        return None if any(first.rank < ready.record.rank for first in firsts if first is not None) else ready
+
+    def wants(self) -> list[JobWant]:
+        """List all wants, in no order."""
+        wants = [record.want for line in self._lines.values() for record in line.jobs.values()]
+        return [want for want in wants if isinstance(want, JobWant)]
 
     def is_blocked(self, want: JobWant) -> bool:
         """Tell whether a want's line waits for something."""
@@ -148,20 +167,26 @@ class Queue:
 
     def faults(self) -> Iterator[str]:
         """Say which line is neither ready nor waiting for anything, or both."""
-        waiting = [line for lines in self._for_slots.values() for group in lines.values() for _, _, line in group]
-        for groups in (*self._for_gpus.values(), *self._for_spare.values(), self._for_masters):
-            waiting.extend(groups.values())
-        numbers = Counter(line.number for line in waiting)
+        numbers = Counter(line.number for line in self._blocked())
         ready = {line.number for _, _, line in self._ready}
         for line in self._lines.values():
             if numbers[line.number] != int(line.blocked) or (not line.blocked and line.number not in ready):
                 yield f"the line of {line.demand} is neither ready nor blocked, or twice"
+
+    def _blocked(self) -> Iterator[Line]:
+        """Give the lines that wait for something."""
+        for lines in self._for_slots.values():
+            yield from (line for group in lines.values() for _, _, line in group)
+        for groups in (*self._for_gpus.values(), *self._for_spare.values(), self._for_masters):
+            yield from groups.values()
 
     # Blocking and waking
 
     def block(self, want: JobWant, *, for_masters: bool) -> None:
         """Let a want's line wait until something that it lacks is freed."""
         line: Line = want.line
+        if line.blocked:
+            return
         line.blocked = True
         demand = line.demand
         kind = demand.kinds[0]
@@ -184,7 +209,8 @@ class Queue:
             if waiting:
                 self._wake_slots(waiting, self._index.slots(partition, gpus_each))
         self._wake_all(self._for_gpus.get(partition))
-        self.wake_spare(partition)
+        if self._for_spare:
+            self.wake_spare(partition)
 
     def _wake_slots(self, waiting: list[tuple[int, int, Line]], slots: int) -> None:
         count = 0
@@ -192,6 +218,11 @@ class Queue:
             self._wake(waiting[count][2])
             count += 1
         del waiting[:count]
+
+    @property
+    def waits_for_spare(self) -> bool:
+        """Whether any line wants spare memory or vcores."""
+        return any(self._for_spare.values())
 
     def wake_spare(self, partition_name: str) -> bool:
         """Wake the lines that want spare memory or vcores and may be served by the servers that were touched; tell if any.

@@ -2,6 +2,7 @@
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.want import Demand, JobWant, gang_members, single, whole
+from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -17,6 +18,13 @@ def check_all(core: Core) -> None:
                 core.refuse(record, sentence)
 
 
+def _beside(want: JobWant, asks: tuple[Ask, ...]) -> tuple[Ask, ...]:
+    """List the asks of which a gang is not all."""
+    if len(asks) == 1 and want.members == [(asks[0], asks[0].count)]:
+        return ()
+    return tuple([ask for ask in asks if ask.application_master or (ask, ask.count) not in want.members])
+
+
 def never_fits(core: Core, record: JobRecord) -> str:
     """Say why a job can never run on all that was seen of the cluster; empty if it might."""
     want = record.want
@@ -26,7 +34,7 @@ def never_fits(core: Core, record: JobRecord) -> str:
         pass  # nobody said that it must be had at once: each container by itself has to fit
     elif isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
         asked.append(want.demand.unconfined)
-        rest = tuple([ask for ask in rest if ask.application_master or (ask, ask.count) not in want.members])
+        rest = _beside(want, rest)
     elif record.gang is not None and not record.gang_placed:
         asked.append(record.gang)
         if members := gang_members(record):

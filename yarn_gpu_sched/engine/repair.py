@@ -68,6 +68,8 @@ def begin_hold(core: Core, decision: Decision, for_s: float) -> bool:
 
 def holds_of(core: Core, record: JobRecord) -> list[Decision]:
     """List what is held for a job's replacements, in order."""
+    if not record.decisions:
+        return []
     decisions = [core.state.decisions[decision_id] for decision_id in sorted(record.decisions)]
     return [decision for decision in decisions if decision.hold_until_s is not None]
 
@@ -142,26 +144,34 @@ def _fill(core: Core, record: JobRecord, place: Place) -> int:
 
 
 def _requeue(core: Core, record: JobRecord) -> int:
-    record.requeued = True
     for hold in holds_of(core, record):
         free_hold(core, hold)
+    lost = f"{record.missing} of its containers were lost and could not be replaced"
+    order_anew(core, record, f"{lost} for {core.settings.requeue_after_s:g} s: it starts anew as a whole")
+    return 1
+
+
+def order_anew(core: Core, record: JobRecord, text: str, preempted_by: str = "") -> None:
+    """Order a job to start anew as a whole."""
+    record.requeued = True
     decision = Decision(core.next_decision_id, record.job.job_id, record.job.attempt)
     decision.requeue = True
     core.next_decision_id += 1
     core.state.begin(decision)
-    lost = f"{record.missing} of its containers were lost and could not be replaced"
-    text = f"{lost} for {core.settings.requeue_after_s:g} s: it starts anew as a whole"
     core.commands.append(
-        RequeueJob(decision_id=decision.decision_id, job_id=decision.job_id, attempt=decision.attempt, diagnostics=text)
+        RequeueJob(
+            decision_id=decision.decision_id,
+            job_id=decision.job_id,
+            attempt=decision.attempt,
+            diagnostics=text,
+            preempted_by=preempted_by,
+        )
     )
-    return 1
 
 
 def requeue_refused(core: Core, record: JobRecord) -> None:
     """Give the order again after the longest pause, if the gang is not whole by then."""
     record.requeued = False
-    if not record.missing:
-        return
     record.degraded_since_s = core.now_s + core.settings.backoff_max_s - core.settings.requeue_after_s
 
 

@@ -23,6 +23,7 @@ from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+from yarn_gpu_sched.policy import Policy
 
 VERSION = 1
 
@@ -66,6 +67,7 @@ class EngineImage(msgspec.Struct, frozen=True):
     seen_now: Makes
     seen_most: Makes
     seen_lending: list[str] = []
+    policy_wake_s: float | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -110,6 +112,7 @@ def take(core: Core) -> bytes:
         seen_now=_makes(core.seen.now),
         seen_most=_makes(core.seen.most),
         seen_lending=sorted(core.seen.lending),
+        policy_wake_s=core.policy_wake_s,
     )
     return _ENCODER.encode(image)
 
@@ -123,7 +126,7 @@ def digest(core: Core) -> str:
     return hashlib.blake2b(take(core), digest_size=16).hexdigest()
 
 
-def restore(taken: bytes) -> Core:
+def restore(taken: bytes, policy: Policy | None = None) -> Core:
     """Make an engine's parts of what was written down. Raises ValueError if it cannot be read."""
     try:
         image = _DECODER.decode(taken)
@@ -131,7 +134,7 @@ def restore(taken: bytes) -> Core:
         raise ValueError(f"snapshot of {len(taken)} bytes cannot be read: {problem}") from problem
     if image.version != VERSION:
         raise ValueError(f"snapshot has version {image.version}; this program reads version {VERSION}")
-    core = Core(image.settings)
+    core = Core(image.settings, policy)
     core.now_s = image.now_s
     core.next_decision_id = image.next_decision_id
     _restore_session(core, image.session)
@@ -178,6 +181,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.seen.now = {name: dict(makes) for name, makes in image.seen_now}
     core.seen.most = {name: dict(makes) for name, makes in image.seen_most}
     core.seen.lending = dict.fromkeys(image.seen_lending)
+    core.policy_wake_s = image.policy_wake_s
     for record in core.state.jobs.values():
         if record.known:
             core.add_to_order(record)
@@ -188,4 +192,5 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
         elif any(core.state.decisions[decision_id].hold_until_s is not None for decision_id in record.decisions):
             core.ahead[record.job.job_id] = None
         core.changed(record)
+    core.unexamined = True
     core.touched.clear()

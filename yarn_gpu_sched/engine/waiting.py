@@ -29,7 +29,7 @@ def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
         return _gathering(core, record)
     if record.degraded_since_s is not None:
         return _degraded(core, record)
-    want = want_of(record)
+    want = record.want if isinstance(record.want, JobWant) else want_of(record)  # the former knows its ladder
     if want is None:
         return _without_want(core, record)
     return _Answer(core, record, want).reason()

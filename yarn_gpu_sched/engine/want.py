@@ -1,9 +1,10 @@
 """What a job must have at once: its application master, its gang, or its next single container."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from yarn_gpu_sched.model.ask import Ask
-from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.assignment import ANYWHERE, Level
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.placement.kind import Kind
@@ -20,37 +21,46 @@ class Demand(NamedTuple):
     kinds: tuple[Kind, ...]
     application_master: bool
     reach: tuple[Reach, ...] = ()
-    ceiling: Level = Level.ANYWHERE
+    ceiling: Level = ANYWHERE
 
     @property
     def confined(self) -> bool:
         """Whether some place that is free may still not do."""
-        return bool(self.reach) or self.ceiling is not Level.ANYWHERE
+        return bool(self.reach) or self.ceiling is not ANYWHERE
 
     @property
     def unconfined(self) -> "Demand":
         """The same for whoever may go anywhere."""
+        if not self.reach and self.ceiling is ANYWHERE:
+            return self
         return Demand(self.partition, self.kinds, self.application_master)
 
     @property
     def containers(self) -> int:
         """Count the containers."""
-        return sum(kind.containers for kind in self.kinds)
+        return _sums(self.kinds)[0]
 
     @property
     def gpus(self) -> int:
         """Count the GPUs."""
-        return sum(kind.containers * kind.gpus for kind in self.kinds)
+        return _sums(self.kinds)[1].gpus
 
     @property
     def total(self) -> Resource:
         """Add up all containers."""
-        memory_mb = vcores = gpus = 0
-        for kind in self.kinds:
-            memory_mb += kind.containers * kind.memory_mb
-            vcores += kind.containers * kind.vcores
-            gpus += kind.containers * kind.gpus
-        return Resource(memory_mb, vcores, gpus)
+        return _sums(self.kinds)[1]
+
+
+@lru_cache(maxsize=4_096)
+def _sums(kinds: tuple[Kind, ...]) -> tuple[int, Resource]:
+    """Count the containers and add up what they want: few kinds are asked again and again."""
+    containers = memory_mb = vcores = gpus = 0
+    for kind in kinds:
+        containers += kind.containers
+        memory_mb += kind.containers * kind.memory_mb
+        vcores += kind.containers * kind.vcores
+        gpus += kind.containers * kind.gpus
+    return containers, Resource(memory_mb, vcores, gpus)
 
 
 class JobWant:
@@ -80,12 +90,21 @@ class JobWant:
         self.job_id = record.job.job_id
         self.demand = demand
         self.partition, self.kinds, self.application_master = demand[:3]
-        self.containers = demand.containers
-        self.total = demand.total
+        self.containers, self.total = _sums(demand.kinds)
         self.members = members
         self.asked = tuple([(ask_key(ask), count) for ask, count in members])
         self.gang = gang
         self.line: Any = None
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs of all of it."""
+        return self.total.gpus
+
+    @property
+    def job(self) -> JobRecord:
+        """What may be known of the job."""
+        return self.record
 
     @property
     def vc(self) -> str:
@@ -140,6 +159,9 @@ def single(ask: Ask, record: JobRecord) -> Demand:
 
 def whole(members: list[tuple[Ask, int]], record: JobRecord) -> Demand:
     """Describe a gang: its containers by kind and by where they may go, the largest first."""
+    if len(members) == 1:
+        ask, count = members[0]
+        return _alike(ask.partition, count, ask.resource, reach_of(ask, record), record.ceiling)
     counts: dict[tuple[tuple[int, int, int], Reach], int] = {}
     for ask, count in members:
         key = (shape_of(ask.resource), reach_of(ask, record))
@@ -149,6 +171,13 @@ def whole(members: list[tuple[Ask, int]], record: JobRecord) -> Demand:
     reach = tuple(reach for (_, reach), _ in ordered)
     free = all(each is FREE for each in reach)
     return Demand(members[0][0].partition, kinds, False, () if free else reach, record.ceiling)  # noqa: FBT003 - a field, by place
+
+
+@lru_cache(maxsize=4_096)
+def _alike(partition: str, containers: int, resource: Resource, reach: Reach, ceiling: Level) -> Demand:
+    """Describe a gang of containers that are all alike: few such are asked again and again."""
+    kinds = (Kind(containers, *shape_of(resource)),)
+    return Demand(partition, kinds, False, () if reach is FREE else (reach,), ceiling)  # noqa: FBT003 - a field, by place
 
 
 def shape_of(resource: Resource) -> tuple[int, int, int]:

@@ -16,6 +16,10 @@ class Level(enum.IntEnum):
     ANYWHERE = 2
 
 
+FEWEST_SERVERS, ONE_DOMAIN, ANYWHERE = Level
+"""The levels, for code that runs for every job: to look one up in its class takes ten times as long."""
+
+
 class Assignment(msgspec.Struct, frozen=True, gc=False):
     """One container of a gang: its ask, its server, what it gets, its GPUs there (ascending)."""
 

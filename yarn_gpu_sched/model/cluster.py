@@ -178,17 +178,20 @@ class ClusterState:
             del self.virtual_clusters[virtual_cluster.path]
 
     def _charge(self, record: JobRecord, amount: Resource, sign: int) -> None:
-        memory_mb, vcores, gpus = sign * amount.memory_mb, sign * amount.vcores, sign * amount.gpus
+        gpus = sign * amount.gpus
+        virtual_cluster = self.virtual_clusters[record.job.vc]
+        record.used_gpus += gpus
+        virtual_cluster.used_gpus += gpus
+        self.used_gpus += gpus
+        if not amount.memory_mb and not amount.vcores:
+            return
+        memory_mb, vcores = sign * amount.memory_mb, sign * amount.vcores
         record.used_mb += memory_mb
         record.used_vcores += vcores
-        record.used_gpus += gpus
-        virtual_cluster = self.virtual_clusters[record.job.vc]
         virtual_cluster.used_mb += memory_mb
         virtual_cluster.used_vcores += vcores
-        virtual_cluster.used_gpus += gpus
         self.used_mb += memory_mb
         self.used_vcores += vcores
-        self.used_gpus += gpus
 
     # Containers
 

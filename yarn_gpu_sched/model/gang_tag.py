@@ -5,10 +5,11 @@ each; ``gang:NxG+H`` has H members without GPUs beside them. What is asked beyon
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
-from yarn_gpu_sched.model.tag import TagError, shown, value_of
+from yarn_gpu_sched.model.tag import TagError, shown, values_of
 
 CONTAINERS_MAX = 16_384
 """Most containers that one gang may have (the link carries a gang in one message)."""
@@ -38,7 +39,7 @@ class GangTag(msgspec.Struct, frozen=True, gc=False):
     @property
     def gpus(self) -> int:
         """GPUs of the whole gang; 0 where the tag does not say."""
-        return self.gpu_containers * (self.gpus_each or 0)
+        return 0 if self.gpus_each is None else (self.containers - self.plain) * self.gpus_each
 
     def __str__(self) -> str:
         """Write the tag in its plainest form."""
@@ -52,10 +53,13 @@ class GangTag(msgspec.Struct, frozen=True, gc=False):
 
 def gang_tag(tags: tuple[str, ...]) -> GangTag | None:
     """Read the gang from an application's tags; None if no tag speaks of one. Raises TagError."""
-    return value_of(tags, "gang", _shape)
+    found: GangTag | None = values_of(tags, {"gang": read_gang}).get("gang")
+    return found
 
 
-def _shape(tag: str, value: str) -> GangTag:
+@lru_cache(maxsize=1_024)
+def read_gang(tag: str, value: str) -> GangTag:
+    """Read the value of a gang's tag. Raises TagError."""
     match = _SHAPE.fullmatch(value)
     if match is None:
         raise TagError(f'tag "{shown(tag)}" cannot be read: use gang:N, gang:NxG or gang:NxG+H in whole numbers')

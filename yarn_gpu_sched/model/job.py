@@ -13,6 +13,10 @@ class JobState(enum.Enum):
     ENDED = "ended"
 
 
+PENDING, RUNNING, ENDED = JobState
+"""The states, for code that runs for every job: to look one up in its class takes ten times as long."""
+
+
 class JobEnd(enum.Enum):
     """How a job ended."""
 

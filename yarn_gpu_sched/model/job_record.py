@@ -1,11 +1,11 @@
 """A job with what the engine knows of it."""
 
 from yarn_gpu_sched.model.ask import Ask
-from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.assignment import ANYWHERE
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import AskKey
 from yarn_gpu_sched.model.gang_tag import GangTag
-from yarn_gpu_sched.model.job import Job, JobEnd, JobState
+from yarn_gpu_sched.model.job import ENDED, PENDING, RUNNING, Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync, counts
@@ -51,10 +51,15 @@ class JobRecord:
     attempt anew. ``members_since``: of a job that keeps its containers, those of this attempt and later ones belong to the gang.
     ``resync``: what it had before its resource manager began anew. ``had`` and ``was_placed``: what it held and asked with GPUs,
     and whether its gang was placed, when the link was last lost; None: nobody knows.
+
+    ``runtime_s``: how long it says that it runs. ``started_s``: when the gang of this attempt was placed; ``attained_gpu_s``: what
+    its gangs had in the attempts before, GPU-seconds. ``ladder_s``: how long its gang has waited on the ladder of locality while
+    nothing but free GPUs was lacking, up to ``ladder_since_s``, since when that time runs on; None while it pauses.
     """
 
     __slots__ = (
         "asks",
+        "attained_gpu_s",
         "backoff",
         "blacklist",
         "ceiling",
@@ -74,6 +79,8 @@ class JobRecord:
         "in_flight",
         "job",
         "known",
+        "ladder_s",
+        "ladder_since_s",
         "level",
         "members_since",
         "missing",
@@ -83,7 +90,9 @@ class JobRecord:
         "refusal",
         "requeued",
         "resync",
+        "runtime_s",
         "served",
+        "started_s",
         "used_gpus",
         "used_mb",
         "used_vcores",
@@ -97,7 +106,7 @@ class JobRecord:
         self.first_seen_s = now_s
         self.known = True
         self.gang: GangTag | None = None
-        self.ceiling = Level.ANYWHERE
+        self.ceiling = ANYWHERE
         self.asks: tuple[Ask, ...] = ()
         self.blacklist: tuple[str, ...] = ()
         self.in_flight: dict[AskKey, int] = {}
@@ -110,6 +119,11 @@ class JobRecord:
         self.served = 0
         self.level: int | None = None
         self.members_since = 0
+        self.runtime_s: int | None = None
+        self.started_s: float | None = None
+        self.attained_gpu_s = 0.0
+        self.ladder_s = 0.0
+        self.ladder_since_s: float | None = None
         self.missing = 0
         self.degraded_since_s: float | None = None
         self.requeued = False
@@ -124,7 +138,29 @@ class JobRecord:
         self.ended_s: float | None = None
         self.counted: JobState | None = None
         self.want: object = None
-        self.rank: tuple[bool, int, float, str] = (True, -job.priority, *self.order)
+        self.rank: tuple[bool, int, float, float, str] = (True, -job.priority, 0.0, *self.order)
+
+    @property
+    def job_id(self) -> str:
+        """Its name."""
+        return self.job.job_id
+
+    @property
+    def submit_time_s(self) -> float:
+        """When it was submitted, by its resource manager's clock."""
+        return self.job.submit_time_s
+
+    @property
+    def priority(self) -> int:
+        """Of higher priority goes first."""
+        return self.job.priority
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of its gang; 0 where nothing says how many they are."""
+        gang = self.gang
+        tagged = gang.gpus if gang is not None and gang.gpus_each else 0
+        return tagged or self.used_gpus or sum(ask.count * ask.resource.gpus for ask in self.asks)
 
     @property
     def used(self) -> Resource:
@@ -135,12 +171,12 @@ class JobRecord:
     def state(self) -> JobState:
         """Where the job stands: a gang runs once it was committed, another job once a container besides its master lives."""
         if self.end is not None:
-            return JobState.ENDED
+            return ENDED
         if self.gang is not None:
-            return JobState.RUNNING if self.gang_placed else JobState.PENDING
+            return RUNNING if self.gang_placed else PENDING
         if self.has_workers:
-            return JobState.RUNNING
-        return JobState.RUNNING if self.containers and not self.asks else JobState.PENDING
+            return RUNNING
+        return RUNNING if self.containers and not self.asks else PENDING
 
     @property
     def backoff_until_s(self) -> float:
@@ -188,11 +224,13 @@ class JobRecord:
         self.first_seen_s = before.first_seen_s
         self.members_since = before.members_since
         self.had = before.had
+        self.attained_gpu_s = before.attained_gpu_s
         self.was_placed = before.was_placed and before.job.attempt == self.job.attempt
         if before.job.attempt == self.job.attempt:
             self.gang_placed, self.level = before.gang_placed, before.level
             self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
             self.requeued, self.resync = before.requeued, before.resync
+            self.ladder_s = before.ladder_s
 
     def note(self) -> None:
         """Note what is held, and what is pending besides, now that no more will be heard: its resource manager may begin anew."""

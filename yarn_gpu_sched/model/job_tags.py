@@ -5,12 +5,13 @@ before the next. ``runtime:SECONDS``: how long the job says that it runs, once i
 """
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 from yarn_gpu_sched.model.assignment import Level
-from yarn_gpu_sched.model.gang_tag import GangTag, gang_tag
-from yarn_gpu_sched.model.tag import TagError, shown, value_of
+from yarn_gpu_sched.model.gang_tag import GangTag, read_gang
+from yarn_gpu_sched.model.tag import TagError, shown, values_of
 
 SECONDS_MAX = 99_999_999
 """Most seconds that a tag may say: three years."""
@@ -36,7 +37,8 @@ class JobTags(msgspec.Struct, frozen=True, gc=False):
 
 def job_tags(tags: tuple[str, ...]) -> JobTags:
     """Read an application's tags; those of others are nobody's business. Raises TagError."""
-    return JobTags(gang_tag(tags), value_of(tags, "locality", _locality), value_of(tags, "runtime", _runtime_s))
+    found = values_of(tags, _READERS)
+    return JobTags(found.get("gang"), found.get("locality"), found.get("runtime"))
 
 
 def _locality(tag: str, value: str) -> LocalityTag:
@@ -52,3 +54,6 @@ def _runtime_s(tag: str, value: str) -> int:
     if _RUNTIME.fullmatch(value) is None or not int(value):
         raise TagError(f'tag "{shown(tag)}" cannot be read: use runtime:SECONDS, 1 to {SECONDS_MAX}, a whole number')
     return int(value)
+
+
+_READERS: dict[str, Callable[[str, str], object]] = {"gang": read_gang, "locality": _locality, "runtime": _runtime_s}

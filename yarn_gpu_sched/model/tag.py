@@ -1,9 +1,9 @@
 """Application tags that are read: ``key:value``, the key trimmed and case-blind (YARN lower-cases tags itself)."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
 
-Value = TypeVar("Value")
 _SHOWN_MAX = 100
 
 
@@ -17,17 +17,23 @@ def shown(text: str) -> str:
     return clean if len(clean) <= _SHOWN_MAX else f"{clean[:_SHOWN_MAX]}…"
 
 
-def value_of(tags: tuple[str, ...], key: str, read: Callable[[str, str], Value]) -> Value | None:
-    """Read the tags of a key, each by ``read(tag, value)``; None if there is none.
+@lru_cache(maxsize=4_096)
+def _said(tag: str) -> tuple[str, str]:
+    """Split a tag into its key and value; no key where it has none."""
+    key, colon, value = tag.partition(":")
+    return (key.strip().lower(), value.strip().lower()) if colon else ("", "")
+
+
+def values_of(tags: tuple[str, ...], readers: Mapping[str, Callable[[str, str], Any]]) -> dict[str, Any]:
+    """Read the tags of some keys, each by ``read(tag, value)``; a key that no tag has is left out.
 
     Raises TagError for what is unreadable or contradictory: it is never guessed.
     """
-    found: dict[Value, str] = {}
+    found: dict[str, Any] = {}
     for tag in tags:
-        name, colon, value = tag.partition(":")
-        if colon and name.strip().lower() == key:
-            found.setdefault(read(tag, value.strip().lower()), tag)
-    if len(found) > 1:
-        first, second = list(found.values())[:2]
-        raise TagError(f'tags "{shown(first)}" and "{shown(second)}" contradict each other: give one {key} tag')
-    return next(iter(found), None)
+        key, value = _said(tag)
+        read = readers.get(key)
+        if read is not None and found.setdefault(key, now := read(tag, value)) != now:
+            first = next(one for one in tags if _said(one)[0] == key)
+            raise TagError(f'tags "{shown(first)}" and "{shown(tag)}" contradict each other: give one {key} tag')
+    return found

@@ -6,7 +6,7 @@ GPUs promise, the servers concerned are looked at one by one.
 
 from collections.abc import Iterator
 
-from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain
 from yarn_gpu_sched.placement.empty import fewest_on_empty
@@ -26,21 +26,21 @@ def find_even(partition: Partition, kind: Kind, visits: Visits) -> Placement | N
     if fewest == 1:
         use = _one_server(partition, kind, visits)
         if use is not None:
-            return Placement(Level.FEWEST_SERVERS, [Portion(use, 0, kind.containers)])
+            return Placement(FEWEST_SERVERS, [Portion(use, 0, kind.containers)])
         if kind.containers == 1:
             return None
     elif fewest is not None:
         portions = _within(partition, _candidates(partition, kind, fewest), kind, fewest, visits)
         if portions is not None:
-            return Placement(Level.FEWEST_SERVERS, portions)
+            return Placement(FEWEST_SERVERS, portions)
     if fewest is not None:
         domains = at_least(partition.slots_of(kind.gpus), kind.containers)
         portions = _within(partition, domains, kind, kind.containers, visits)
         if portions is not None:
-            return Placement(Level.ONE_DOMAIN, portions)
+            return Placement(ONE_DOMAIN, portions)
     everywhere = (1 << len(partition.domains)) - 1
     portions = _fill(partition, everywhere, kind, visits)
-    return None if portions is None else Placement(Level.ANYWHERE, portions)
+    return None if portions is None else Placement(ANYWHERE, portions)
 
 
 def _one_server(partition: Partition, kind: Kind, visits: Visits) -> ServerUse | None:

@@ -14,12 +14,17 @@ from yarn_gpu_sched.placement.visits import Visits
 
 
 class FreeIndex:
-    """Follows the servers of a cluster; finds places for gangs. ``visits`` counts the index entries that searches looked at."""
+    """Follows the servers of a cluster; finds places for gangs.
+
+    ``lending`` are the partitions that lend what they do not use to the default partition, in order. ``visits`` counts the index
+    entries that searches looked at.
+    """
 
     def __init__(self, *, place_on_cpu_servers: bool = False) -> None:
         self._place_on_cpu_servers = place_on_cpu_servers
         self._partition_of: dict[str, Partition] = {}
         self._lending: dict[str, int] = {}
+        self.lending: list[str] = []
         self._named: dict[str, dict[str, ServerUse]] = {}
         self.partitions: dict[str, Partition] = {}
         self.visits = Visits()
@@ -54,11 +59,7 @@ class FreeIndex:
         self._lending[name] = self._lending.get(name, 0) + step
         if not self._lending[name]:
             del self._lending[name]
-
-    @property
-    def lending(self) -> list[str]:
-        """The partitions that lend what they do not use to the default partition, in order."""
-        return sorted(self._lending)
+        self.lending = sorted(self._lending)
 
     def update(self, use: ServerUse) -> None:
         """Learn that the free amounts of a server changed."""
@@ -69,6 +70,7 @@ class FreeIndex:
         """Forget all servers."""
         self._partition_of.clear()
         self._lending.clear()
+        self.lending = []
         self._named.clear()
         self.partitions.clear()
 

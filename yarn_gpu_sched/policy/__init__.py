@@ -19,9 +19,32 @@ members of it, each with the engine's check beside it; a policy that does not kn
 in the same way: `View` gets further questions (use and quota of a virtual cluster, what would be free without a job).
 """
 
-from yarn_gpu_sched.policy.arrival import Arrival
-from yarn_gpu_sched.policy.intent import Intent, Place, Refuse, Wait
+from yarn_gpu_sched.policy.facts import Facts
+from yarn_gpu_sched.policy.fifo import Fifo, FifoStrict, Sjf
+from yarn_gpu_sched.policy.intent import Intent, Place, Preempt, Refuse, Wait, WakeAt
 from yarn_gpu_sched.policy.policy import POLICIES, Policy, policy_named
-from yarn_gpu_sched.policy.view import View, Want
+from yarn_gpu_sched.policy.preemptive import Las, Preemptive, Srtf, Tiresias
+from yarn_gpu_sched.policy.view import Plan, View, Want
 
-__all__ = ["POLICIES", "Arrival", "Intent", "Place", "Policy", "Refuse", "View", "Wait", "Want", "policy_named"]
+__all__ = [
+    "POLICIES",
+    "Facts",
+    "Fifo",
+    "FifoStrict",
+    "Intent",
+    "Las",
+    "Place",
+    "Plan",
+    "Policy",
+    "Preempt",
+    "Preemptive",
+    "Refuse",
+    "Sjf",
+    "Srtf",
+    "Tiresias",
+    "View",
+    "Wait",
+    "WakeAt",
+    "Want",
+    "policy_named",
+]

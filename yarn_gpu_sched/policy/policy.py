@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from yarn_gpu_sched.policy.arrival import Arrival
+from yarn_gpu_sched.policy.facts import Facts
+from yarn_gpu_sched.policy.fifo import Fifo, FifoStrict, Sjf
 from yarn_gpu_sched.policy.intent import Intent
+from yarn_gpu_sched.policy.preemptive import Las, Srtf, Tiresias
 from yarn_gpu_sched.policy.view import View
 
 
@@ -15,11 +17,14 @@ class Policy(Protocol):
     def name(self) -> str:
         """Its name in settings."""
 
+    def key(self, job: Facts) -> float:
+        """Say when a waiting job's turn is: smaller first, after priority and before the order of submission."""
+
     def decide(self, view: View) -> Iterator[Intent]:
         """Yield what is wanted, one intent after the other, until nothing is left to do in this pass."""
 
 
-POLICIES: dict[str, Callable[[], Policy]] = {Arrival.name: Arrival}
+POLICIES: dict[str, Callable[[], Policy]] = {made.name: made for made in (Fifo, FifoStrict, Sjf, Srtf, Las, Tiresias)}
 """Every policy by its name."""
 
 

@@ -147,7 +147,12 @@ class Settings(BaseSettings):
         ge=4,
         le=600,
     )
-    policy: Literal["arrival"] = _setting("arrival", "Who goes next.", "arrival")
+    policy: Literal["fifo", "fifo_strict", "sjf"] = _setting(
+        "fifo",
+        "Who goes next: whoever was submitted first, where later ones may pass a blocked one (`fifo`) or not "
+        "(`fifo_strict`), or whoever declares the shortest run time (`sjf`). Policies that preempt are for replay.",
+        "fifo, fifo_strict or sjf",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check_backoff(self) -> "Settings":

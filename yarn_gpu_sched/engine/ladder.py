@@ -1,0 +1,102 @@
+"""The locality ladder (law 8): a gang starts at the tightest level that the empty cluster allows, and relaxes by timer.
+
+The timer runs while the gang is complete and nothing but free GPUs is lacking; otherwise it pauses, and it never resets within an
+attempt. Whenever it runs out, the gang may go a level further.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, Level
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.placement import FreeIndex
+
+LEVELS = tuple(Level)
+
+ROUNDING_S = 1e-6
+"""A timer has run out when so little is missing: the time at which it does is rounded."""
+
+
+class Ladder:
+    """The timers of all gangs that wait, ``each_s`` seconds a level; with 0 there are none, and a gang takes what there is at once.
+
+    What it adds to a job's record is all that there is to remember; the times to wake follow from that. ``timers`` may still hold
+    times of jobs that no longer wait for them.
+    """
+
+    def __init__(self, index: FreeIndex, each_s: float) -> None:
+        self.each_s = each_s
+        self._index = index
+        self._due_s: dict[str, float] = {}
+        self.timers: list[tuple[float, str]] = []
+
+    def hold(self, record: JobRecord, want: JobWant | None, now_s: float) -> None:
+        """Let a gang's timer run or pause, and hold its want to the level of the moment."""
+        if want is None or not want.gang or want.containers == 1 or not self.each_s:
+            if record.ladder_since_s is not None:
+                self.pause(record, now_s)
+            return
+        if record.ladder_since_s is None:
+            record.ladder_since_s = now_s
+        level = self.level(record, want, now_s)
+        if level is not want.demand.ceiling:
+            want.demand = want.demand._replace(ceiling=level)
+        self._wake(record, level, now_s)
+
+    def pause(self, record: JobRecord, now_s: float) -> None:
+        """Stop a gang's timer; what it has spent stays."""
+        if record.ladder_since_s is not None:
+            record.ladder_s += now_s - record.ladder_since_s
+            record.ladder_since_s = None
+            self._due_s.pop(record.job.job_id, None)
+
+    def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
+        """Say how loose a gang may be placed by now."""
+        fewest = self._index.fewest_servers(want.partition, want.kinds)
+        tightest = ANYWHERE if fewest is None else FEWEST_SERVERS
+        return LEVELS[min(record.ceiling, tightest + self._steps(record, now_s))]
+
+    def _steps(self, record: JobRecord, now_s: float) -> int:
+        spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)
+        return int((spent_s + ROUNDING_S) // self.each_s)
+
+    def _wake(self, record: JobRecord, level: Level, now_s: float) -> None:
+        job_id = record.job.job_id
+        if level >= record.ceiling or record.ladder_since_s is None:
+            self._due_s.pop(job_id, None)
+            return
+        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self.each_s
+        if self._due_s.get(job_id) != due_s:
+            self._due_s[job_id] = due_s
+            heappush(self.timers, (due_s, job_id))
+
+    def next_s(self) -> float | None:
+        """Say when the next gang may go to a looser level."""
+        heap = self.timers
+        while heap and self._due_s.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def due(self, now_s: float) -> list[str]:
+        """Take out the jobs whose gangs may go to a looser level now."""
+        due: list[str] = []
+        while self.timers and (due_s := self.next_s()) is not None and due_s <= now_s:
+            due.append(heappop(self.timers)[1])
+            del self._due_s[due[-1]]
+        return due
+
+    def faults(self, record: JobRecord, now_s: float, *, settled: bool) -> Iterator[str]:
+        """Say what is wrong with a job's timer; until it is ``settled`` what the empty cluster allows, not with its level."""
+        want = record.want
+        waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self.each_s > 0
+        if waits != (record.ladder_since_s is not None):
+            yield f"its timer runs since {record.ladder_since_s}, and it {'waits' if waits else 'does not wait'}"
+        if not waits:
+            return
+        assert isinstance(want, JobWant)
+        level = self.level(record, want, now_s)
+        if want.demand.ceiling > level and settled:
+            yield f"it may go to level {want.demand.ceiling}, and its timer has run for level {level}"
+        if want.demand.ceiling < record.ceiling and record.job.job_id not in self._due_s:
+            yield f"it waits at level {want.demand.ceiling}, and nothing wakes it"
