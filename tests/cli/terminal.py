@@ -4,13 +4,15 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 WAIT_S = 60.0
 COLUMNS = 80
@@ -25,9 +27,13 @@ class Ended:
 
 
 def run_in_terminal(
-    *arguments: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS, wait_s: float = WAIT_S
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    columns: int = COLUMNS,
+    wait_s: float = WAIT_S,
+    interrupt_at: str = "",
 ) -> Ended:
-    """Run `ygs` in a terminal of so many columns until it ends."""
+    """Run `ygs` in a terminal of so many columns until it ends; press Ctrl-C once it shows ``interrupt_at``."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     base = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -41,7 +47,8 @@ def run_in_terminal(
     )
     os.close(slave)
     try:
-        shown = _read_all(master, wait_s)
+        interrupt = partial(process.send_signal, signal.SIGINT)
+        shown = _read_all(master, wait_s, interrupt_at.encode(), interrupt)
         return Ended(process.wait(WAIT_S), shown.replace("\r\n", "\n"))
     finally:
         os.close(master)
@@ -50,7 +57,7 @@ def run_in_terminal(
             process.wait(WAIT_S)
 
 
-def _read_all(master: int, wait_s: float) -> str:
+def _read_all(master: int, wait_s: float, mark: bytes, seen: Callable[[], None]) -> str:
     taken, deadline_s = b"", time.monotonic() + wait_s
     while time.monotonic() < deadline_s:
         ready, _, _ = select.select([master], [], [], 1.0)
@@ -63,4 +70,7 @@ def _read_all(master: int, wait_s: float) -> str:
         if not piece:
             return taken.decode(errors="surrogateescape")
         taken += piece
+        if mark and mark in taken:
+            mark = b""
+            seen()
     raise TimeoutError(f"no end after {wait_s} s; so far: {taken!r}")

@@ -21,6 +21,7 @@ from yarn_gpu_sched.cli.service_option import service_option
         "demo": "demo:demo",
         "job": "jobs:job",
         "jobs": "jobs:jobs",
+        "replay": "replay:replay",
         "serve": "serve:serve",
         "servers": "cluster_views:servers",
         "vcs": "cluster_views:vcs",

@@ -182,6 +182,65 @@ class SettingsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, str | int | float | bool]
 
 
+class DelaysDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long attempts of jobs waited, by cause, in seconds; ``delayed`` of them waited at all (docs/replay.md)."""
+
+    attempts: int
+    delayed: int
+    fair_share_s: float
+    capacity_s: float
+    fragmentation_s: float
+
+
+class TraceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A trace that was replayed; the counts are of jobs, ``bad_rows`` are the first 100."""
+
+    name: str
+    form: str
+    sha256: str
+    states: dict[str, int]
+    noted: dict[str, int]
+    skipped: dict[str, int]
+    bad_rows: tuple[str, ...]
+    bad_rows_count: int
+
+
+class ReplayDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs replay --json`, the same as summary.json; times in seconds, ``delays`` by virtual cluster and size, "*" for all."""
+
+    jobs: int
+    gpus: int
+    mean_jct_s: float | None
+    median_jct_s: float
+    p95_jct_s: float
+    p99_jct_s: float
+    mean_queue_s: float | None
+    max_queue_s: float
+    mean_bounded_slowdown: float | None
+    mean_queue_s_by_gpus: dict[str, float | None]
+    makespan_s: float
+    held_share: float | None
+    lost_gpu_hours: float
+    preemptions: int
+    refused: int
+    policy: str
+    version: str
+    trace: TraceDocument
+    servers: int
+    gpus_by_server: dict[str, int]
+    domains: int
+    relax_after_s: float
+    restart_cost_s: float
+    checkpoint_every_s: float
+    quotas: dict[str, int] | None
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    delays: dict[str, dict[str, DelaysDocument]]
+    events: int
+    wall_s: float
+    cpu_s: float
+
+
 DOCUMENTS = (
     JobsDocument,
     JobWithContainersDocument,
@@ -190,6 +249,7 @@ DOCUMENTS = (
     VirtualClustersDocument,
     EmbeddedClusterDocument,
     SettingsDocument,
+    ReplayDocument,
 )
 
 

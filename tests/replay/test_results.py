@@ -1,0 +1,117 @@
+"""The folder of results: whole or not there, never over another's unasked."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.replay.traces import JOBS_HEADER, written
+from yarn_gpu_sched.replay import ListedServer, Replay, ResultsError, Scenario, read_trace, replay, write_results
+from yarn_gpu_sched.replay.results import FILES
+
+WRITTEN = sorted(set(FILES) - {"holds.csv"})
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> Replay:
+    trace = read_trace(written(tmp_path, JOBS_HEADER, "a,0,8,10,x", 'b,0,1,5,"x, y"'))
+    return replay(trace, Scenario((ListedServer("m31", 8), ListedServer("m7", 2)), domains=2))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_all_files_are_written_into_a_new_folder(tmp_path: Path, done: Replay) -> None:
+    out = tmp_path / "some" / "where"
+    write_results(done, out)
+    assert names(out) == WRITTEN
+    assert names(out.parent) == ["where"]
+    assert (out / "servers.csv").read_text() == "server,domain,gpus,name\ns0000,/d0,8,m31\ns0001,/d1,2,m7\n"
+    assert (out / "trace.csv").read_text() == f'{JOBS_HEADER}\na,0,8,10,x\nb,0,1,5,"x, y"\n'
+    rows = list(csv.DictReader((out / "schedule.csv").read_text().splitlines()))
+    assert [(row["job_id"], row["start_s"], row["end_s"], row["outcome"]) for row in rows] == [
+        ("b", "0", "5", "finished"),
+        ("a", "0", "10", "finished"),
+    ]
+    delays = list(csv.DictReader((out / "delays.csv").read_text().splitlines()))
+    assert delays[0] == {
+        "job_id": "b",
+        "attempt": "0",
+        "queued_s": "0",
+        "fair_share_s": "0",
+        "capacity_s": "0",
+        "fragmentation_s": "0",
+    }
+    assert json.loads((out / "summary.json").read_bytes())["mean_jct_s"] == 7.5
+
+
+def test_trace_that_was_written_is_read_as_it_was(tmp_path: Path, done: Replay) -> None:
+    write_results(done, tmp_path / "out")
+    assert read_trace(tmp_path / "out" / "trace.csv").jobs == done.trace.jobs
+
+
+def test_results_are_not_replaced_unasked_and_other_files_never(tmp_path: Path, done: Replay) -> None:
+    out = tmp_path / "out"
+    write_results(done, out)
+    (out / "notes.txt").write_text("mine")
+    (out / "holds.csv").write_text("of another replay")
+    (out / "schedule.csv").write_text("old")
+    with pytest.raises(ResultsError, match=r"holds results already \(schedule.csv, .*summary.json\); .*--force"):
+        write_results(done, out)
+    assert (out / "schedule.csv").read_text() == "old"
+    write_results(done, out, force=True)
+    assert names(out) == sorted([*WRITTEN, "notes.txt"])
+    assert (out / "schedule.csv").read_text() != "old"
+
+
+def test_folder_without_results_is_used_as_it_is(tmp_path: Path, done: Replay) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    write_results(done, out)
+    assert names(out) == sorted([*WRITTEN, "notes.txt"])
+
+
+@pytest.mark.parametrize("interruption", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", ["write_delays", "_move"])
+def test_interrupted_writing_leaves_nothing_and_old_results_whole(
+    tmp_path: Path, done: Replay, monkeypatch: pytest.MonkeyPatch, interruption: BaseException, at: str
+) -> None:
+    write_results(done, tmp_path / "old")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()}
+
+    def interrupted(*_: object) -> None:
+        raise interruption
+
+    monkeypatch.setattr(f"yarn_gpu_sched.replay.results.{at}", interrupted)
+    there = names(tmp_path)
+    for out in (tmp_path / "new", tmp_path / "old"):
+        with pytest.raises(type(interruption)):
+            write_results(done, out, force=True)
+    assert names(tmp_path) == there
+    assert {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()} == before
+
+
+def test_replacing_leaves_no_summary_beside_files_of_another_replay(
+    tmp_path: Path, done: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_results(done, tmp_path / "out")
+    replace = Path.replace
+
+    def failing(self: Path, target: Path) -> Path:
+        if target.name == "trace.csv":
+            raise OSError("disk full")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(OSError, match="disk full"):
+        write_results(done, tmp_path / "out", force=True)
+    assert "summary.json" not in names(tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", ["trace.csv", "trace.csv/deeper", "/proc/nowhere/out"])
+def test_what_is_no_folder_that_can_be_written_is_an_error(tmp_path: Path, done: Replay, place: str) -> None:
+    with pytest.raises(ResultsError, match="would be right"):
+        write_results(done, tmp_path / place)

@@ -1,0 +1,106 @@
+"""A replay from a trace and a scenario to its figures."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+
+import msgspec
+
+from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.model.gang_tag import CONTAINERS_MAX
+from yarn_gpu_sched.policy import Policy
+from yarn_gpu_sched.replay.layout import domain_size, servers_of
+from yarn_gpu_sched.replay.quotas import Quotas
+from yarn_gpu_sched.replay.scenario import Scenario
+from yarn_gpu_sched.replay.schedule import Attempt
+from yarn_gpu_sched.replay.simulation import Simulation
+from yarn_gpu_sched.replay.summary import Summary, TraceSummary, counted, delays, figures
+from yarn_gpu_sched.replay.trace import Trace, check_jobs
+
+REFUSED = "refused"
+Progress = Callable[[int, float], None]
+"""Is told after each instant how many jobs have ended, and the simulated time in seconds."""
+
+
+class Replay(msgspec.Struct):
+    """A replay that is done. ``attempts`` in order of their ends."""
+
+    trace: Trace
+    scenario: Scenario
+    attempts: list[Attempt]
+    summary: Summary
+
+
+def replay(
+    trace: Trace,
+    scenario: Scenario,
+    policy: str | Policy = "fifo",
+    *,
+    audit: bool = False,
+    progress: Progress | None = None,
+) -> Replay:
+    """Replay a trace with a policy, by its name or an object of one's own, which is used once.
+
+    ``audit``: check the laws after every event, which takes many times as long. Raises ValueError for an unknown policy or jobs
+    out of order, StalledError where a replay would never end, and BrokenLawsError if the audit finds anything: a bug.
+    """
+    check_jobs(trace)
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    named = policy if isinstance(policy, str) else policy.name
+    settings = EngineSettings(
+        relax_after_s=scenario.relax_after_s, ended_jobs_max=0, policy=policy if isinstance(policy, str) else "fifo"
+    )
+    simulation = Simulation(
+        trace.jobs,
+        servers_of(scenario.gpus, scenario.domains),
+        settings,
+        scenario.overheads,
+        policy=None if isinstance(policy, str) else policy,
+        audit=audit,
+    )
+    simulation.run(progress)
+    summary = _summary(trace, scenario, named, simulation)
+    summary.wall_s = round(time.perf_counter() - began_s, 3)
+    summary.cpu_s = round(time.process_time() - began_cpu_s, 3)
+    return Replay(trace, scenario, simulation.attempts, summary)
+
+
+def _refusals(trace: Trace, attempts: list[Attempt], gpus: int) -> Iterator[str]:
+    refused = {attempt.job_id for attempt in attempts if attempt.outcome == REFUSED}
+    too_large = sum(job.gpus > gpus for job in trace.jobs if job.job_id in refused)
+    if too_large:
+        yield f"larger than the cluster, so refused and in no mean: {counted(too_large, 'job')}"
+    if others := len(refused) - too_large:
+        most = f"more than {CONTAINERS_MAX:,} members, the most of a gang"
+        yield f"{most}, so refused and in no mean: {counted(others, 'job')}"
+
+
+def _about_quotas(quotas: Quotas | None, policy: str) -> list[str]:
+    return [] if quotas is None else [f"quotas are NOT kept: policy {policy} knows none", *quotas.noted]
+
+
+def _summary(trace: Trace, scenario: Scenario, policy: str, simulation: Simulation) -> Summary:
+    gpus = scenario.gpus
+    quotas = scenario.quotas
+    sizes = sorted(Counter(gpus).items())
+    return Summary(
+        **figures(trace.jobs, simulation.attempts, sum(gpus)),
+        refused=sum(attempt.outcome == REFUSED for attempt in simulation.attempts),
+        policy=policy,
+        version=version("yarn-gpu-sched"),
+        trace=msgspec.convert(msgspec.structs.asdict(trace), TraceSummary, from_attributes=True),
+        servers=len(gpus),
+        gpus_by_server={str(each): count for each, count in sizes},
+        domains=-(-len(gpus) // domain_size(len(gpus), scenario.domains)),
+        relax_after_s=scenario.relax_after_s,
+        restart_cost_s=scenario.restart_cost_s,
+        checkpoint_every_s=scenario.checkpoint_every_s,
+        quotas=None if quotas is None else quotas.by_vc,
+        assumptions=[*scenario.assumed(), *trace.assumed],
+        warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(quotas, policy)],
+        delays=delays(trace.jobs, simulation.attempts),
+        events=simulation.events,
+        wall_s=0.0,
+        cpu_s=0.0,
+    )

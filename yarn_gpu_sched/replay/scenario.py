@@ -1,0 +1,76 @@
+"""What a replay takes for right because no trace says it."""
+
+import msgspec
+
+from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.replay.layout import ListedServer, domain_size, uniform
+from yarn_gpu_sched.replay.quotas import Quotas
+from yarn_gpu_sched.replay.simulation import Overheads
+from yarn_gpu_sched.replay.summary import counted
+
+RELAX_AFTER_S = 150.0
+"""Jeon et al. (ATC 2019): a gang waits two to three minutes at a level of locality."""
+
+COST_MAX_S = 10_000_000.0
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A cluster and what it costs to stop a job. Raises ValueError for what is out of range.
+
+    ``servers``: "60x8", or the servers of a list. ``domains``: RDMA domains of equal size that they are dealt to in order.
+    ``relax_after_s``: how long a gang waits at a level of locality before the next; 0: it takes what there is.
+    ``restart_cost_s``: time without work at each new start of a job. ``checkpoint_every_s``: work since the last checkpoint is
+    lost when a job is stopped; 0: nothing is lost.
+    """
+
+    servers: str | tuple[ListedServer, ...]
+    domains: int = 1
+    relax_after_s: float = RELAX_AFTER_S
+    restart_cost_s: float = 0.0
+    checkpoint_every_s: float = 0.0
+    quotas: Quotas | None = None
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        domain_size(len(self.gpus), self.domains)
+        EngineSettings(relax_after_s=self.relax_after_s)
+        for name in ("restart_cost_s", "checkpoint_every_s"):
+            value = getattr(self, name)
+            if not 0 <= value <= COST_MAX_S:
+                raise ValueError(f"{name} {value}: 0 to {COST_MAX_S:.0f} would be right")
+
+    @property
+    def gpus(self) -> list[int]:
+        """The GPUs of each server."""
+        return uniform(self.servers) if isinstance(self.servers, str) else [server.gpus for server in self.servers]
+
+    @property
+    def overheads(self) -> Overheads:
+        """What stopping a job costs."""
+        return Overheads(self.restart_cost_s, self.checkpoint_every_s)
+
+    def assumed(self) -> list[str]:
+        """Say it, a sentence each, with the option that changes it."""
+        gpus = self.gpus
+        size = domain_size(len(gpus), self.domains)
+        option = "--servers" if isinstance(self.servers, str) else "--server-list"
+        domains = f"RDMA domains of {counted(size, 'server')} each, in the servers' order: {-(-len(gpus) // size)}"
+        ladder = f"waits {self.relax_after_s:g} s at a level of locality before the next"
+        said = [
+            f"{counted(len(gpus), 'server')}, {counted(sum(gpus), 'GPU')} ({option})",
+            f"{domains} (--domains)",
+            f"a gang {ladder if self.relax_after_s else 'takes the tightest places there are'} (--relax-after)",
+            f"a job that is stopped {self._stopped()} (--checkpoint-every, --restart-cost)",
+            "a job of N GPUs is a gang of N members of one GPU; processors and memory never lack",
+            "how long a job runs is known to policies that ask for it",
+        ]
+        if self.quotas is not None:
+            said += [*self.quotas.assumed, "quotas are those of the file (--quotas)"]
+        return said
+
+    def _stopped(self) -> str:
+        kept = "keeps all its work"
+        if self.checkpoint_every_s:
+            kept = f"keeps its work up to the last checkpoint, one every {self.checkpoint_every_s:g} s,"
+        cost = f"after {self.restart_cost_s:g} s without work" if self.restart_cost_s else "at no cost"
+        return f"{kept} and resumes anywhere {cost}"
