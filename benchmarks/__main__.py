@@ -17,7 +17,15 @@ from rich.pretty import pprint
 
 from benchmarks.figures import Measured, machine, show, write
 
-BENCHMARKS = ("decisions", "service_snapshot", "real_latency", "real_streams", "real_snapshot", "real_allocate")
+BENCHMARKS = (
+    "decisions",
+    "replay",
+    "service_snapshot",
+    "real_latency",
+    "real_streams",
+    "real_snapshot",
+    "real_allocate",
+)
 
 
 def main(argv: list[str]) -> int:
