@@ -159,8 +159,9 @@ class JobRecord:
     def gpus(self) -> int:
         """GPUs of its gang; 0 where nothing says how many they are."""
         gang = self.gang
-        tagged = gang.gpus if gang is not None and gang.gpus_each else 0
-        return tagged or self.used_gpus or sum(ask.count * ask.resource.gpus for ask in self.asks)
+        if gang is not None and gang.gpus_each is not None:
+            return (gang.containers - gang.plain) * gang.gpus_each
+        return self.used_gpus or sum(ask.count * ask.resource.gpus for ask in self.asks)
 
     @property
     def used(self) -> Resource:

@@ -44,6 +44,8 @@ class Preemptive:
     """
 
     name = ""
+    key_max = NEVER_S
+    """No key grows beyond it."""
 
     def key(self, job: Facts) -> float:
         """Say when a waiting job's turn is."""
@@ -88,7 +90,7 @@ class Preemptive:
         """Say when the first running job will come after one that waits, and came before it until then."""
         next_s = NEVER_S
         for key, job in running if waiting else ():
-            if key > waiting[-1].key:
+            if key >= self.key_max or key > waiting[-1].key:
                 continue
             submitted = (job.submit_time_s, job.job_id)
             place = bisect_left(waiting, (key, *submitted))
@@ -162,6 +164,7 @@ class Srtf(Preemptive):
     """The shortest remaining time first, by declared run times; those that declare none come last."""
 
     name = "srtf"
+    key_max = 0.0  # what is left of a running job only falls
 
     def key(self, job: Facts) -> float:
         """Say how long a job still has to run."""
@@ -208,10 +211,11 @@ class Tiresias(Las):
     """
 
     name = "tiresias"
+    key_max = 1.0
     THRESHOLD_GPU_S = 3_200.0
 
     def _step(self, attained_gpu_s: float) -> float:
         return float(attained_gpu_s >= self.THRESHOLD_GPU_S)
 
     def _reached_gpu_s(self, step: float) -> float:
-        return self.THRESHOLD_GPU_S if step <= 1 else NEVER_S
+        return self.THRESHOLD_GPU_S if step <= self.key_max else NEVER_S
