@@ -14,7 +14,7 @@ The contract:
 6. Decisions under way are void when the resource manager is lost or registers again; their outcomes are then ignored.
 7. Between `ResourceManagerRegistered` and `SnapshotEnded`, and while none is connected, nothing is decided.
 8. `next_wake_s` names the time at which a `Pass` could decide differently though nothing happens: a back-off ends, capacity
-   settles, or the pass before was full.
+   settles, a gang may go to a looser level, the policy wants it, or the pass before was full.
 9. A job's gang is its tag's; what it asks beyond the gang, and all asks of a job without one, are placed one container at a time.
 10. Application masters, and other containers without GPUs, go where every free GPU keeps its share of memory and vcores. Where no
     server is so large that this could ever be, they may take from the share: a cluster of small servers makes progress too.
