@@ -27,7 +27,8 @@ it, each with the engine's check beside it; a policy that does not know them is 
 same way: `View` gets further questions (use and quota of a virtual cluster).
 
 Which there are: `Fifo` (later jobs may pass a blocked one), `FifoStrict` (they may not), `Sjf` (the shortest first); and, for
-replay, `Srtf`, `Las` and `Tiresias`, which stop running gangs by rules of their own, not by law 7."""
+replay, `Srtf`, `Las` and `Tiresias`, which stop running gangs by rules of their own, not by law 7.
+"""
 
 from yarn_gpu_sched.policy.facts import Facts
 from yarn_gpu_sched.policy.fifo import Fifo, FifoStrict, Sjf
