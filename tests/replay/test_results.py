@@ -2,12 +2,23 @@
 
 import csv
 import json
+import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from tests.replay.traces import JOBS_HEADER, written
-from yarn_gpu_sched.replay import ListedServer, Replay, ResultsError, Scenario, read_trace, replay, write_results
+from yarn_gpu_sched.replay import (
+    ListedServer,
+    Replay,
+    ResultsError,
+    Scenario,
+    check_folder,
+    read_trace,
+    replay,
+    write_results,
+)
 from yarn_gpu_sched.replay.results import FILES
 
 WRITTEN = sorted(set(FILES) - {"holds.csv"})
@@ -115,3 +126,88 @@ def test_replacing_leaves_no_summary_beside_files_of_another_replay(
 def test_what_is_no_folder_that_can_be_written_is_an_error(tmp_path: Path, done: Replay, place: str) -> None:
     with pytest.raises(ResultsError, match="would be right"):
         write_results(done, tmp_path / place)
+
+
+def test_results_reach_another_file_system_whole(tmp_path: Path, done: Replay) -> None:
+    shared = Path("/dev/shm")  # noqa: S108 - a file system of its own on nearly every Linux
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system")
+    with tempfile.TemporaryDirectory(dir=shared) as other:
+        link = tmp_path / "link"
+        link.symlink_to(other)
+        write_results(done, link)
+        (link / "schedule.csv").write_text("old")
+        write_results(done, link, force=True)
+        assert names(link) == WRITTEN
+        assert (link / "schedule.csv").read_text() != "old"
+    assert link.is_symlink()
+
+
+def test_files_are_only_moved_within_a_folder_that_is_there(
+    tmp_path: Path, done: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "mount"
+    out.mkdir()
+    moves: list[tuple[Path, Path]] = []
+    replace = Path.replace
+
+    def noted(self: Path, target: Path) -> Path:
+        moves.append((self, target))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    write_results(done, out)
+    assert len(moves) == len(WRITTEN)
+    assert all(source.is_relative_to(out) and target.parent == out for source, target in moves)
+
+
+def test_checking_makes_nothing(tmp_path: Path) -> None:
+    check_folder(tmp_path / "some" / "where" / "deep")
+    assert names(tmp_path) == []
+
+
+def test_folders_above_go_again_when_writing_fails(
+    tmp_path: Path, done: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "some").mkdir()
+    monkeypatch.setattr("yarn_gpu_sched.replay.results.write_delays", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_results(done, tmp_path / "some" / "where" / "deep")
+    assert names(tmp_path / "some") == []
+
+
+def test_folder_may_lie_where_nothing_else_may_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+    temporary = tempfile.TemporaryFile
+
+    def noted(*, dir: Path) -> IO[bytes]:  # noqa: A002 - the name that tempfile has
+        made.append(dir)
+        return temporary(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
+    (tmp_path / "out").mkdir()
+    check_folder(tmp_path / "out")
+    assert made == [tmp_path / "out"]
+
+
+def test_what_can_never_be_written_is_seen_before(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "full" / "summary.json").mkdir(parents=True)
+    for place, right in (
+        ("dangling", "a link to a folder that is there would be right"),
+        ("loop", "a folder that can be written to would be right"),
+        ("x" * 300, "would be right .File name too long"),
+        ("new/" + "é" * 200, "names of at most 255 bytes would be right"),
+        ("full", "a folder in which summary.json is no folder would be right"),
+    ):
+        with pytest.raises(ResultsError, match=right):
+            check_folder(tmp_path / place, force=True)
+
+
+def test_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path, done: Replay) -> None:
+    write_results(done, tmp_path / ("y" * 255))
+    assert names(tmp_path / ("y" * 255)) == WRITTEN

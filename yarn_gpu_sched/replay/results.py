@@ -1,8 +1,11 @@
 """The folder of a replay's results: whole, or not there."""
 
+import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -20,35 +23,84 @@ class ResultsError(ValueError):
     """A folder that results cannot be written to."""
 
 
-def check_folder(folder: Path, *, force: bool = False) -> None:
-    """See, before a replay, that its results can be written there; ``force``: over older ones. Raises ResultsError."""
-    if folder.exists() and not folder.is_dir():
-        raise ResultsError(f"{folder}: a folder would be right")
-    there = [name for name in FILES if (folder / name).exists()]
+def check_folder(folder: Path | str, *, force: bool = False) -> None:
+    """See, before a replay, that its results can be written there; ``force``: over older ones. Raises ResultsError.
+
+    Nothing is made by that.
+    """
+    _checked(folder, force=force)
+
+
+def _checked(folder: Path | str, *, force: bool) -> Path:
+    """Return the folder, links followed."""
+    try:
+        resolved = _resolved(Path(folder))
+        _check_names(resolved)
+        tempfile.TemporaryFile(dir=_nearest(resolved)).close()
+    except OSError as problem:
+        raise ResultsError(f"{folder}: a folder that can be written to would be right ({problem.strerror})") from None
+    there = [name for name in FILES if os.path.lexists(resolved / name)]
     if there and not force:
         raise ResultsError(
             f"{folder} holds results already ({', '.join(there)}); another folder, or --force, would be right"
         )
+    if folders := [name for name in there if (resolved / name).is_dir()]:
+        raise ResultsError(f"{folder}: a folder in which {folders[0]} is no folder would be right")
+    return resolved
+
+
+def _resolved(folder: Path) -> Path:
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for place in (folder.parent, folder):
-            if place.exists():
-                tempfile.TemporaryFile(dir=place).close()
-    except OSError as problem:
-        raise ResultsError(f"{folder}: a folder that can be written to would be right ({problem.strerror})") from None
+        folder.stat()
+    except FileNotFoundError:
+        if folder.is_symlink():
+            raise ResultsError(f"{folder}: a link to a folder that is there would be right") from None
+    else:
+        if not folder.is_dir():
+            raise ResultsError(f"{folder}: a folder would be right")
+    return folder.resolve()
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder or, where it is not there, the nearest one above it that is."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
+def _check_names(folder: Path) -> None:
+    """Raise where a name is longer than the file system takes: it says so itself only once the folder above is made."""
+    nearest = _nearest(folder)
+    bytes_max = os.pathconf(nearest, "PC_NAME_MAX")
+    for name in folder.relative_to(nearest).parts:
+        if len(os.fsencode(name)) > bytes_max:
+            raise ResultsError(f"{folder}: names of at most {bytes_max} bytes would be right")
 
 
 def write_results(replay: Replay, folder: Path | str, *, force: bool = False) -> None:
     """Write a replay's results: all of them or, on an error or Ctrl-C, none. Raises ResultsError, OSError."""
-    folder = Path(folder).absolute()
-    check_folder(folder, force=force)
-    made = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
-    made.mkdir()
+    folder = _checked(folder, force=force)
+    # Inside the folder or beside it: moving is then no more than a change of names in one file system.
+    with _parents(folder):
+        made = (folder if folder.exists() else folder.parent) / f".ygs-{secrets.token_hex(4)}"
+        made.mkdir()
+        try:
+            _write(replay, made)
+            _move(made, folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _parents(folder: Path) -> Iterator[None]:
+    """Make the folders above; they go again if what is done in them fails."""
+    missing = [place for place in folder.parents if not place.exists()]
     try:
-        _write(replay, made)
-        _move(made, folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in missing:
+            if place.exists() and not any(place.iterdir()):
+                place.rmdir()
+        raise
 
 
 def _write(replay: Replay, folder: Path) -> None:
