@@ -2,13 +2,14 @@
 
 import csv
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from tests.replay.traces import JOBS_HEADER, written
+from tests.replay.traces import JOBS_HEADER, philly_job, philly_log, written
 from yarn_gpu_sched.replay import (
     ListedServer,
     Replay,
@@ -211,3 +212,15 @@ def test_what_can_never_be_written_is_seen_before(tmp_path: Path) -> None:
 def test_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path, done: Replay) -> None:
     write_results(done, tmp_path / ("y" * 255))
     assert names(tmp_path / ("y" * 255)) == WRITTEN
+
+
+def test_what_utf8_cannot_hold_is_written_as_its_code(tmp_path: Path) -> None:
+    named = tmp_path / os.fsdecode(b"\xff.csv")
+    written(tmp_path, JOBS_HEADER, "a,0,1,5,x", "b,0,1,x,x", name=named.name)
+    write_results(replay(read_trace(named, skip_bad_rows=True), Scenario("1x8")), tmp_path / "jobs")
+    told = json.loads((tmp_path / "jobs" / "summary.json").read_bytes())["trace"]
+    assert told["name"] == r"\udcff.csv"
+    assert r"\udcff.csv, line 3: duration 'x'" in told["bad_rows"][0]
+    log = philly_log(tmp_path, philly_job(status="\ud800"))
+    write_results(replay(read_trace(log), Scenario("2x8")), tmp_path / "philly")
+    assert json.loads((tmp_path / "philly" / "summary.json").read_bytes())["trace"]["states"] == {r"\ud800": 1}

@@ -11,6 +11,7 @@ from yarn_gpu_sched.replay.trace import (
     Trace,
     TraceError,
     TraceJob,
+    writable,
 )
 
 
@@ -58,7 +59,9 @@ class Collector:
     def ended(self, state: str) -> None:
         """Count how a job ended in the trace; there are few ways, what is more counts as others."""
         states = self.trace.states
-        name = state[:NAME_CHARACTERS_MAX] if state in states or len(states) < STATES_MAX else "others"
+        name = writable(state[:NAME_CHARACTERS_MAX])
+        if name not in states and len(states) >= STATES_MAX:
+            name = "others"
         states[name] = states.get(name, 0) + 1
 
     def bad(self, problem: TraceError) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from yarn_gpu_sched.replay.trace import TraceError
+from yarn_gpu_sched.replay.trace import TraceError, writable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -35,8 +35,8 @@ class Source:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self.name = path.name
+        self.path = writable(str(path))
+        self.name = writable(path.name)
         raw = io.BufferedReader(io.FileIO(path), PIECE_BYTES)
         self._opened = raw
         self._measured = _Measured(self.path, _unpacked(raw))

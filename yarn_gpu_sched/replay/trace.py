@@ -53,6 +53,11 @@ def _shown(value: str) -> str:
     return repr(value if len(value) <= VALUE_CHARACTERS_MAX else f"{value[: VALUE_CHARACTERS_MAX - 3]}...")
 
 
+def writable(text: str) -> str:
+    r"""Return a text that can be written as UTF-8: what cannot, half a character of UTF-16 or a byte of a name, as ``\ud800``."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 class Trace(msgspec.Struct):
     """The jobs in order of submission, ties as in the file.
 
