@@ -191,3 +191,12 @@ def test_where_every_job_names_its_virtual_cluster_none_is_dealt(tmp_path: Path)
     trace = read_trace(written(tmp_path, JOBS_HEADER, "a,0,1,5,x"))
     with pytest.raises(ValueError, match="every job names its virtual cluster"):
         deal_vcs(trace, 4)
+
+
+def test_virtual_cluster_that_is_named_as_the_one_of_jobs_without_keeps_its_jobs(tmp_path: Path) -> None:
+    rows = ("a,0,1,5,all", "b,0,1,5,", "c,0,1,5,all_", "d,0,1,5,x")
+    trace = read_trace(written(tmp_path, JOBS_HEADER, *rows))
+    assert [job.vc for job in trace.jobs] == ["all", "all__", "all_", "x"]
+    assert 'jobs without a virtual cluster are of one, "all__" (--vcs)' in trace.assumed
+    deal_vcs(trace, 1)
+    assert [job.vc for job in trace.jobs] == ["all", "0", "all_", "x"]

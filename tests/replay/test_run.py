@@ -138,6 +138,13 @@ def test_delays_add_up_by_virtual_cluster_and_size(tmp_path: Path) -> None:
     assert summary.mean_bounded_slowdown == 1.0  # nobody waited longer than the 600 s that a job counts at least
 
 
+def test_virtual_cluster_named_as_all_of_them_is_counted_once(tmp_path: Path) -> None:
+    summary = replay(read_trace(written(tmp_path, JOBS_HEADER, "a,0,8,100,*", "b,0,8,10,x")), Scenario("1x8")).summary
+    total = summary.delays["*"]["*"]
+    assert (total.attempts, total.delayed, total.capacity_s) == (2, 1, 100.0)
+    assert summary.delays["x"]["*"].attempts == 1
+
+
 def test_waiting_beside_free_gpus_in_the_wrong_places_is_fragmentation(tmp_path: Path) -> None:
     rows = ["a,0,4,100,x", "b,0,5,1000,x", "c,1,6,10,x"]  # four and three GPUs stay free on two servers
     trace = read_trace(written(tmp_path, JOBS_HEADER, *rows))

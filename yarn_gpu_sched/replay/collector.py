@@ -6,7 +6,6 @@ from yarn_gpu_sched.replay.trace import (
     BAD_ROWS_MAX,
     JOBS_MAX,
     NAME_CHARACTERS_MAX,
-    ONE_VC,
     STATES_MAX,
     Trace,
     TraceError,
@@ -27,7 +26,7 @@ class Collector:
         self._notes: list[str] = []
 
     def add(self, line: int, field: str, job: TraceJob) -> None:
-        """Take a job; its id must be new. Without a virtual cluster it is put into `ONE_VC`."""
+        """Take a job; its id must be new. Those without a virtual cluster are put into one when all are there."""
         self._check_name(line, field, job.job_id)
         if job.job_id in self._seen:
             raise self._source.error(line, field, job.job_id, "an id that occurs once would be right")
@@ -37,7 +36,7 @@ class Collector:
             raise FullError(self._source.path, line, "", "", f"at most {JOBS_MAX} jobs would be right")
         self._seen.add(job.job_id)
         self.trace.without_vc += not job.vc
-        vc = self._vcs.setdefault(job.vc, job.vc) or ONE_VC  # one text for all jobs of a virtual cluster
+        vc = self._vcs.setdefault(job.vc, job.vc)  # one text for all jobs of a virtual cluster
         self.trace.jobs.append(job._replace(vc=vc))
         for what in self._notes:
             self.trace.noted[what] = self.trace.noted.get(what, 0) + 1
@@ -88,9 +87,16 @@ class Collector:
             trace.first_s = trace.jobs[0].submit_s
             trace.jobs = [job._replace(submit_s=job.submit_s - trace.first_s) for job in trace.jobs]
         if trace.without_vc:
-            trace.assumed.append(f'jobs without a virtual cluster are of one, "{ONE_VC}" (--vcs)')
+            self._put_into_one_vc()
         trace.sha256 = self._source.sha256
         return trace
+
+    def _put_into_one_vc(self) -> None:
+        trace = self.trace
+        while trace.one_vc in self._vcs:
+            trace.one_vc += "_"
+        trace.jobs = [job if job.vc else job._replace(vc=trace.one_vc) for job in trace.jobs]
+        trace.assumed.append(f'jobs without a virtual cluster are of one, "{trace.one_vc}" (--vcs)')
 
     def _without(self) -> str:
         reasons = [f"{count} {reason}" for reason, count in self.trace.skipped.items()]

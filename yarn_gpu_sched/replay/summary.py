@@ -14,7 +14,7 @@ SLOWDOWN_LEAST_S = 600
 """A bounded slowdown divides by a job's duration, or by this if it is shorter."""
 
 EVERY = "*"
-"""Stands for all virtual clusters, and for all sizes: no name that a trace is likely to have."""
+"""Stands for all virtual clusters, and for all sizes; a virtual cluster that is named so has no figures of its own."""
 
 BUCKETS = ((1, "1"), (4, "2-4"), (8, "5-8"))
 
@@ -160,7 +160,7 @@ def delays(jobs: Iterable[TraceJob], attempts: Iterable[Attempt]) -> dict[str, d
         if attempt.outcome == "refused":
             continue
         job = known[attempt.job_id]
-        for vc in (job.vc, EVERY):
+        for vc in {job.vc: None, EVERY: None}:
             for size in (bucket(job.gpus), EVERY):
                 sums = found.setdefault(vc, {}).setdefault(size, Delays())
                 sums.attempts += 1

@@ -22,6 +22,8 @@ STATES_MAX = 32
 VCS_MAX = 16
 NAME_CHARACTERS_MAX = 200
 ONE_VC = "all"
+"""The virtual cluster of jobs that name none, unless others name it."""
+
 VALUE_CHARACTERS_MAX = 80
 
 
@@ -62,10 +64,11 @@ class Trace(msgspec.Struct):
     """The jobs in order of submission, ties as in the file.
 
     ``form``: which format the file has. ``first_s``: seconds since 1970, by the trace's own clock, of time 0; None where its times
-    are relative. ``without_vc``: how many jobs name no virtual cluster and were put into `ONE_VC`. ``assumed``: what was taken for
-    right to read it, a sentence each. ``noted``: how many jobs were not taken as the file says, by what was done. ``skipped``: rows
-    that are no jobs to be replayed, by reason. ``states``: how the jobs ended, as the file says. ``bad_rows``: the first rows that
-    could not be read, ``bad_rows_count`` how many there were. ``sha256``: hash of the file, unpacked.
+    are relative. ``without_vc``: how many jobs name no virtual cluster and were put into ``one_vc``, which no other job names.
+    ``assumed``: what was taken for right to read it, a sentence each. ``noted``: how many jobs were not taken as the file says, by
+    what was done. ``skipped``: rows that are no jobs to be replayed, by reason. ``states``: how the jobs ended, as the file says.
+    ``bad_rows``: the first rows that could not be read, ``bad_rows_count`` how many there were. ``sha256``: hash of the file,
+    unpacked.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Trace(msgspec.Struct):
     jobs: list[TraceJob]
     first_s: int | None = None
     without_vc: int = 0
+    one_vc: str = ONE_VC
     assumed: list[str] = []
     noted: dict[str, int] = {}
     skipped: dict[str, int] = {}
@@ -109,7 +113,7 @@ def deal_vcs(trace: Trace, count: int) -> None:
         raise ValueError(f"virtual clusters {count}: 1 to {VCS_MAX} would be right")
     if not trace.without_vc:
         raise ValueError(f"{trace.name}: every job names its virtual cluster, none is left to be dealt")
-    trace.jobs = [job._replace(vc=_dealt(job.job_id, count)) if job.vc == ONE_VC else job for job in trace.jobs]
+    trace.jobs = [job._replace(vc=_dealt(job.job_id, count)) if job.vc == trace.one_vc else job for job in trace.jobs]
     dealt = f"jobs without a virtual cluster are dealt to {count}, by the hash of their ids (--vcs)"
     trace.assumed = [*(text for text in trace.assumed if not text.startswith("jobs without a virtual")), dealt]
 
