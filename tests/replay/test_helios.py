@@ -74,6 +74,12 @@ def test_start_before_submission_is_taken_for_the_submission(tmp_path: Path) -> 
     assert trace.noted == {"had a start before the submission: the start was taken for it": 1}
 
 
+def test_job_on_no_nodes_is_a_job_like_every_other(tmp_path: Path) -> None:
+    trace = read(tmp_path, row("1", 4, nodes=0))
+    assert [job.gpus for job in trace.jobs] == [4]
+    assert trace.noted == {"had a node_num of 0, which nothing else depends on": 1}
+
+
 def test_duration_that_differs_from_start_to_end_gives_way(tmp_path: Path) -> None:
     trace = read(tmp_path, row("1", end=f"{DAY} 11:00:05"), row("2", end=f"{DAY} 10:00:16"))
     assert [job.duration_s for job in trace.jobs] == [3_600, 10]  # a second is rounding
@@ -89,7 +95,7 @@ def test_duration_that_differs_from_start_to_end_gives_way(tmp_path: Path) -> No
         (row("2", end=f"{DAY} 10:00:04"), "end_time", "an end after the start"),
         (row("2", duration=-3), "duration", "a number from 0"),
         (row("2", vc=""), "vc", "a value"),
-        (row("2", nodes=0), "node_num", "a number from 1"),
+        (row("2", nodes=-1), "node_num", "a number from 0"),
         (row("1"), "job_id", "an id that occurs once"),
         (row("1", 12, nodes=5, duration=99), "job_id", "an id that occurs once"),
         (row("2", state=""), "state", "a value"),

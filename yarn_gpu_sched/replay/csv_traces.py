@@ -88,7 +88,10 @@ def _helios_job(row: Row, collector: Collector) -> TraceJob | None:
     if end_s is not None and abs(end_s - start_s - duration_s) > 1:
         collector.note("had a duration that differs from start to end: start to end was taken")
         duration_s = end_s - start_s
-    if gpus % row.whole("node_num", 1, GPUS_MAX):
+    nodes = row.whole("node_num", 0, GPUS_MAX)
+    if not nodes:
+        collector.note("had a node_num of 0, which nothing else depends on")
+    elif gpus % nodes:
         collector.note("had unequal numbers of GPUs on the servers: it is a gang of single GPUs like every other")
     return TraceJob(job_id, submit_s, gpus, max(1, duration_s), vc)
 
