@@ -33,6 +33,12 @@ def test_domains_are_one_to_the_number_of_servers(domains: int) -> None:
         Scenario("2x8", domains)
 
 
+@pytest.mark.parametrize("gpus", [-3, 0, 1025, 2.0, True, "8"])
+def test_server_has_a_whole_number_of_gpus(gpus: object) -> None:
+    with pytest.raises(ValueError, match=rf"server a: gpus {gpus!r}: a whole number from 1 to 1024 would be right"):
+        ListedServer("a", gpus)  # type: ignore[arg-type] # what a caller without types may give
+
+
 def test_machine_list_of_philly(tmp_path: Path) -> None:
     path = written(tmp_path, "machineId, number of GPUs, single GPU mem", "m1,8, 24GB", "m2,0, 24GB", "m3,2, 12GB")
     assert read_servers(path) == [ListedServer("m1", 8), ListedServer("m3", 2)]

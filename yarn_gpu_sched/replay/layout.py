@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
@@ -18,11 +19,17 @@ LISTS = {("machineId", "number of GPUs"): "Philly's", ("sn", "gpu"): "openb's"}
 _UNIFORM = re.compile(r"(\d{1,6})x(\d{1,4})", re.ASCII)
 
 
-class ListedServer(NamedTuple):
-    """A server of a published list, by its name there."""
+class ListedServer(msgspec.Struct, frozen=True):
+    """A server of a published list, by its name there. Raises ValueError where its GPUs are out of range."""
 
     name: str
     gpus: int
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if type(self.gpus) is not int or not 1 <= self.gpus <= GPUS_A_SERVER_MAX:
+            right = f"a whole number from 1 to {GPUS_A_SERVER_MAX}"
+            raise ValueError(f"server {self.name}: gpus {self.gpus!r}: {right} would be right")
 
 
 def uniform(text: str) -> list[int]:
@@ -43,15 +50,15 @@ def read_servers(path: Path | str) -> list[ListedServer]:
         if columns is None:
             raise table.unknown("columns machineId and number of GPUs, or sn and gpu, would be right")
         name, gpus = columns
-        servers: dict[str, ListedServer] = {}
+        servers: dict[str, int] = {}
         for row in table.rows():
-            server = ListedServer(row.text(name), row.whole(gpus, 0, GPUS_A_SERVER_MAX))
-            if server.name in servers:
+            server = row.text(name)
+            if server in servers:
                 raise row.error(name, "a name that occurs once would be right")
             if len(servers) == SERVERS_MAX:
                 raise row.error(name, f"at most {SERVERS_MAX} servers would be right")
-            servers[server.name] = server
-        found = [server for server in servers.values() if server.gpus]
+            servers[server] = row.whole(gpus, 0, GPUS_A_SERVER_MAX)
+        found = [ListedServer(server, count) for server, count in servers.items() if count]
         if not found:
             raise source.error(0, "", "", "at least one server with GPUs would be right")
         return found
