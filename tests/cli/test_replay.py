@@ -136,6 +136,13 @@ def test_wrong_usage_says_what_would_be_right(tmp_path: Path, arguments: list[st
     assert not (tmp_path / "out").exists()
 
 
+def test_wrong_usage_is_told_before_a_folder_that_holds_results(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("{}")
+    assert "holds results already" in run(SMALL, "--servers", "2x8", "--out", tmp_path).output
+    result = run(SMALL, "--servers", "2x8", "--domains", "3", "--out", tmp_path)
+    assert (result.exit_code, "domains 3: 1 to 2" in result.output) == (2, True)
+
+
 def test_results_are_not_replaced_without_force(tmp_path: Path) -> None:
     first = run(SMALL, "--servers", "2x8", "--out", tmp_path)
     assert first.exit_code == 0, first.output

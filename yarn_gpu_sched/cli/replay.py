@@ -108,9 +108,9 @@ def replay(  # noqa: PLR0913 - one parameter an option
     docs/replay.md.
     """
     with replay_errors():
-        check_folder(folder, force=force)
         places = _servers(servers, server_list)
         scenario = _scenario(places, domains, relax_after, restart_cost, checkpoint_every)
+        check_folder(folder, force=force)
         trace = _trace(trace_file, vcs, skip_bad_rows=skip_bad_rows)
         if quotas is not None:
             read = read_quotas(quotas, trace, sum(scenario.gpus))
