@@ -55,13 +55,13 @@ TAGS += [("gang:2", "locality:0"), ("gang:2x2", "locality:1"), ("gang:2x1", "run
 class QuickLas(Las):
     """Steps that jobs reach within a run of this test."""
 
-    QUANTUM_GPU_S = 1.0
+    step_gpu_s = 1.0
 
 
 class QuickTiresias(Tiresias):
     """The same."""
 
-    THRESHOLD_GPU_S = 1.0
+    step_gpu_s = 1.0
 
 
 POLICIES = [Fifo, Fifo, FifoStrict, Sjf, Srtf, QuickLas, QuickTiresias]

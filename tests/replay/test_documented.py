@@ -36,8 +36,8 @@ def test_every_column_of_a_format_is_named() -> None:
 def test_every_policy_has_its_row_with_its_thresholds() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", TEXT, re.MULTILINE))
     assert set(POLICIES) <= rows.keys()
-    assert f"{Las.QUANTUM_GPU_S:,.0f} GPU-seconds" in rows["las"]
-    assert f"{Tiresias.THRESHOLD_GPU_S:,.0f} GPU-seconds" in rows["tiresias"]
+    assert f"{Las.step_gpu_s:,.0f} GPU-seconds" in rows["las"]
+    assert f"{Tiresias.step_gpu_s:,.0f} GPU-seconds" in rows["tiresias"]
 
 
 def test_bounds_are_those_of_the_code() -> None:

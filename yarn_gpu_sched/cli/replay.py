@@ -20,7 +20,7 @@ from yarn_gpu_sched.cli.jobs import as_json
 from yarn_gpu_sched.cli.output import console, print_json
 from yarn_gpu_sched.cli.replay_views import print_summary
 from yarn_gpu_sched.cli.text import clean
-from yarn_gpu_sched.policy import POLICIES
+from yarn_gpu_sched.policy import POLICIES, Policy, policy_named
 from yarn_gpu_sched.replay import (
     BrokenLawsError,
     ListedServer,
@@ -41,7 +41,31 @@ from yarn_gpu_sched.replay.trace import VCS_MAX
 REFRESH_S = 0.25
 RELAX_AFTER_MAX_S = 86_400
 
-file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class _File(click.Path):
+    """A file that is there, or a pipe by its name."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if value == "-" and not Path(value).exists():
+            self.fail("'-' is no file; for standard input /dev/stdin would be right", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Folder(click.Path):
+    """A folder, there or not."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if value == "":
+            self.fail("'': the name of a folder would be right, '.' for the current one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+file_type = _File(exists=True, dir_okay=False, path_type=Path)
 seconds = click.FloatRange(0, COST_MAX_S)
 
 
@@ -64,7 +88,8 @@ def replay_errors() -> Iterator[None]:
 @click.option("--server-list", type=file_type, metavar="FILE", help="Servers of a published list instead.")
 @click.option("--domains", type=click.IntRange(1), default=1, show_default=True, help="RDMA domains of equal size.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="fifo", show_default=True, help="Who goes next.")
-@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="For the results.")
+@click.option("--step", type=float, metavar="GPU_S", help="GPU-seconds of a step of las, of the first queue of tiresias.")
+@click.option("--out", "folder", required=True, type=_Folder(path_type=Path), metavar="DIR", help="For the results.")
 @click.option("--force", is_flag=True, help="Replace results that are in DIR already.")
 @click.option("--quotas", type=file_type, metavar="FILE", help="Quotas: checked and written down, not kept yet.")
 @click.option("--vcs", type=click.IntRange(1, VCS_MAX), help="Deal jobs that name no virtual cluster to so many.")
@@ -90,6 +115,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
     server_list: Path | None,
     domains: int,
     policy: str,
+    step: float | None,
     folder: Path,
     force: bool,
     quotas: Path | None,
@@ -110,12 +136,13 @@ def replay(  # noqa: PLR0913 - one parameter an option
     with replay_errors():
         places = _servers(servers, server_list)
         scenario = _scenario(places, domains, relax_after, restart_cost, checkpoint_every)
+        chosen = _policy(policy, step)
         check_folder(folder, force=force)
         trace = _trace(trace_file, vcs, skip_bad_rows=skip_bad_rows)
         if quotas is not None:
             read = read_quotas(quotas, trace, sum(scenario.gpus))
             scenario = msgspec.structs.replace(scenario, quotas=read)
-        done = _replayed(trace, scenario, policy, audit=audit)
+        done = _replayed(trace, scenario, chosen, audit=audit)
         write_results(done, folder, force=force)
     if json_:
         print_json(msgspec.convert(msgspec.to_builtins(done.summary), ReplayDocument))
@@ -142,6 +169,13 @@ def _scenario(
         raise click.UsageError(clean(str(error))) from error
 
 
+def _policy(name: str, step_gpu_s: float | None) -> Policy:
+    try:
+        return policy_named(name, step_gpu_s)
+    except ValueError as error:
+        raise click.UsageError(f"--step: {error}") from error
+
+
 def _trace(file: Path, vcs: int | None, *, skip_bad_rows: bool) -> Trace:
     trace = read_trace(file, skip_bad_rows=skip_bad_rows)
     if vcs is not None:
@@ -149,7 +183,7 @@ def _trace(file: Path, vcs: int | None, *, skip_bad_rows: bool) -> Trace:
     return trace
 
 
-def _replayed(trace: Trace, scenario: Scenario, policy: str, *, audit: bool) -> Replay:
+def _replayed(trace: Trace, scenario: Scenario, policy: Policy, *, audit: bool) -> Replay:
     """Replay, with progress and the time left on standard error where that is a terminal."""
     if not sys.stderr.isatty():
         return run_replay(trace, scenario, policy, audit=audit)

@@ -44,7 +44,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     debounces, seconds; 4 to 600."""
 
     relax_after_s: float = 0.0
-    """How long a gang waits at a level of locality before the next, seconds; 0 to 86,400. 0: it takes what there is at once."""
+    """How long a gang waits at a level of locality before the next, seconds; 0, or 0.001 to 86,400. 0: it takes what there is
+    at once."""
 
     policy: str = "fifo"
     """Name of the policy."""
@@ -61,7 +62,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("requeue_after_s", self.requeue_after_s, 1, 86_400)
         _between("gang_hold_s", self.gang_hold_s, 0, 60)
         _between("gather_s", self.gather_s, 4, 600)
-        _between("relax_after_s", self.relax_after_s, 0, 86_400)
+        if self.relax_after_s:
+            _between("relax_after_s", self.relax_after_s, 0.001, 86_400)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

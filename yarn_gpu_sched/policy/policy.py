@@ -28,8 +28,16 @@ POLICIES: dict[str, Callable[[], Policy]] = {made.name: made for made in (Fifo, 
 """Every policy by its name."""
 
 
-def policy_named(name: str) -> Policy:
-    """Make the policy of a name. Raises ValueError, with the names that there are."""
+def policy_named(name: str, step_gpu_s: float | None = None) -> Policy:
+    """Make the policy of a name; ``step_gpu_s`` is for those that count attained service.
+
+    Raises ValueError, with the names that there are, or the steps.
+    """
     if name not in POLICIES:
         raise ValueError(f'policy "{name}" is not known; there is {", ".join(sorted(POLICIES))}')
-    return POLICIES[name]()
+    if step_gpu_s is None:
+        return POLICIES[name]()
+    stepping = {made.name: made for made in (Las, Tiresias)}
+    if name not in stepping:
+        raise ValueError(f'policy "{name}" counts no attained service; {" and ".join(stepping)} do, in steps')
+    return stepping[name](step_gpu_s)

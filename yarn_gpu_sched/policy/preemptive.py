@@ -18,6 +18,8 @@ from yarn_gpu_sched.policy.view import View, Want
 LOOKAHEAD = 400
 """Jobs that are looked at after the first that does not fit."""
 
+STEP_GPU_S_MAX = 1e12
+
 ROUNDING_S = 1e-6
 """A step counts as reached so long before: the time at which it is reached is rounded."""
 
@@ -46,6 +48,11 @@ class Preemptive:
     name = ""
     key_max = NEVER_S
     """No key grows beyond it."""
+
+    @property
+    def assumed(self) -> list[str]:
+        """Say what it takes for right, a sentence each."""
+        return [f"after the first job that does not fit, the next {LOOKAHEAD} in order are looked at"]
 
     def key(self, job: Facts) -> float:
         """Say when a waiting job's turn is."""
@@ -176,10 +183,25 @@ class Srtf(Preemptive):
 
 
 class Las(Preemptive):
-    """The least attained service first: GPU-seconds since submission, in steps of `QUANTUM_GPU_S`, so that equals take no turns."""
+    """The least attained service first: GPU-seconds since submission, in steps of ``step_gpu_s``, so that equals take no turns.
+
+    Raises ValueError for a step out of range.
+    """
 
     name = "las"
-    QUANTUM_GPU_S = 3_600.0
+    step_gpu_s = 3_600.0
+    _meaning = "attained service counts in steps of"
+
+    def __init__(self, step_gpu_s: float | None = None) -> None:
+        if step_gpu_s is not None:
+            if not 1 <= step_gpu_s <= STEP_GPU_S_MAX:
+                raise ValueError(f"step_gpu_s {step_gpu_s}: 1 to {STEP_GPU_S_MAX:,.0f} GPU-seconds would be right")
+            self.step_gpu_s = step_gpu_s
+
+    @property
+    def assumed(self) -> list[str]:
+        """Say what it takes for right, a sentence each."""
+        return [f"{self._meaning} {self.step_gpu_s:,.0f} GPU-seconds (--step)", *super().assumed]
 
     def key(self, job: Facts) -> float:
         """Say in which step a job's attained service is."""
@@ -198,24 +220,25 @@ class Las(Preemptive):
         return since_s + (self._reached_gpu_s(key) - job.attained_gpu_s) / job.gpus
 
     def _step(self, attained_gpu_s: float) -> float:
-        return attained_gpu_s // self.QUANTUM_GPU_S
+        return attained_gpu_s // self.step_gpu_s
 
     def _reached_gpu_s(self, step: float) -> float:
-        return step * self.QUANTUM_GPU_S
+        return step * self.step_gpu_s
 
 
 class Tiresias(Las):
-    """Tiresias's discretised two queues: below `THRESHOLD_GPU_S` of attained service first, each queue in order of submission.
+    """Tiresias's discretised two queues: below ``step_gpu_s`` of attained service first, each queue in order of submission.
 
     Gu et al., "Tiresias", NSDI 2019: two queues, with a threshold of 3,200 GPU-seconds. Nobody is promoted back.
     """
 
     name = "tiresias"
     key_max = 1.0
-    THRESHOLD_GPU_S = 3_200.0
+    step_gpu_s = 3_200.0
+    _meaning = "a job leaves the first of two queues when it has attained"
 
     def _step(self, attained_gpu_s: float) -> float:
-        return float(attained_gpu_s >= self.THRESHOLD_GPU_S)
+        return float(attained_gpu_s >= self.step_gpu_s)
 
     def _reached_gpu_s(self, step: float) -> float:
-        return self.THRESHOLD_GPU_S if step <= self.key_max else NEVER_S
+        return self.step_gpu_s if step <= self.key_max else NEVER_S

@@ -9,7 +9,7 @@ import msgspec
 
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.model.gang_tag import CONTAINERS_MAX
-from yarn_gpu_sched.policy import Policy
+from yarn_gpu_sched.policy import Policy, policy_named
 from yarn_gpu_sched.replay.layout import domain_size, servers_of
 from yarn_gpu_sched.replay.quotas import Quotas
 from yarn_gpu_sched.replay.scenario import Scenario
@@ -47,20 +47,17 @@ def replay(
     """
     check_jobs(trace)
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    named = policy if isinstance(policy, str) else policy.name
-    settings = EngineSettings(
-        relax_after_s=scenario.relax_after_s, ended_jobs_max=0, policy=policy if isinstance(policy, str) else "fifo"
-    )
+    chosen = policy_named(policy) if isinstance(policy, str) else policy
     simulation = Simulation(
         trace.jobs,
         servers_of(scenario.gpus, scenario.domains),
-        settings,
+        EngineSettings(relax_after_s=scenario.relax_after_s, ended_jobs_max=0),
         scenario.overheads,
-        policy=None if isinstance(policy, str) else policy,
+        policy=chosen,
         audit=audit,
     )
     simulation.run(progress)
-    summary = _summary(trace, scenario, named, simulation)
+    summary = _summary(trace, scenario, chosen, simulation)
     summary.wall_s = round(time.perf_counter() - began_s, 3)
     summary.cpu_s = round(time.process_time() - began_cpu_s, 3)
     return Replay(trace, scenario, simulation.attempts, summary)
@@ -71,23 +68,26 @@ def _refusals(trace: Trace, attempts: list[Attempt], gpus: int) -> Iterator[str]
     too_large = sum(job.gpus > gpus for job in trace.jobs if job.job_id in refused)
     if too_large:
         yield f"larger than the cluster, so refused and in no mean: {counted(too_large, 'job')}"
-    if others := len(refused) - too_large:
+    too_many = sum(CONTAINERS_MAX < job.gpus <= gpus for job in trace.jobs if job.job_id in refused)
+    if too_many:
         most = f"more than {CONTAINERS_MAX:,} members, the most of a gang"
-        yield f"{most}, so refused and in no mean: {counted(others, 'job')}"
+        yield f"{most}, so refused and in no mean: {counted(too_many, 'job')}"
+    if others := len(refused) - too_large - too_many:
+        yield f"refused by the policy and in no mean: {counted(others, 'job')}"
 
 
 def _about_quotas(quotas: Quotas | None, policy: str) -> list[str]:
     return [] if quotas is None else [f"quotas are NOT kept: policy {policy} knows none", *quotas.noted]
 
 
-def _summary(trace: Trace, scenario: Scenario, policy: str, simulation: Simulation) -> Summary:
+def _summary(trace: Trace, scenario: Scenario, policy: Policy, simulation: Simulation) -> Summary:
     gpus = scenario.gpus
     quotas = scenario.quotas
     sizes = sorted(Counter(gpus).items())
     return Summary(
         **figures(trace.jobs, simulation.attempts, sum(gpus)),
         refused=sum(attempt.outcome == REFUSED for attempt in simulation.attempts),
-        policy=policy,
+        policy=policy.name,
         version=version("yarn-gpu-sched"),
         trace=msgspec.convert(msgspec.structs.asdict(trace), TraceSummary, from_attributes=True),
         servers=len(gpus),
@@ -97,8 +97,8 @@ def _summary(trace: Trace, scenario: Scenario, policy: str, simulation: Simulati
         restart_cost_s=scenario.restart_cost_s,
         checkpoint_every_s=scenario.checkpoint_every_s,
         quotas=None if quotas is None else quotas.by_vc,
-        assumptions=[*scenario.assumed(), *trace.assumed],
-        warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(quotas, policy)],
+        assumptions=[*scenario.assumed(), *getattr(policy, "assumed", ()), *trace.assumed],
+        warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(quotas, policy.name)],
         delays=delays(trace.jobs, simulation.attempts),
         events=simulation.events,
         wall_s=0.0,

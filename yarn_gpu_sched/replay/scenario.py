@@ -11,6 +11,7 @@ from yarn_gpu_sched.replay.summary import counted
 RELAX_AFTER_S = 150.0
 """Jeon et al. (ATC 2019): a gang waits two to three minutes at a level of locality."""
 
+COST_MIN_S = 0.001
 COST_MAX_S = 10_000_000.0
 
 
@@ -36,8 +37,8 @@ class Scenario(msgspec.Struct, frozen=True):
         EngineSettings(relax_after_s=self.relax_after_s)
         for name in ("restart_cost_s", "checkpoint_every_s"):
             value = getattr(self, name)
-            if not 0 <= value <= COST_MAX_S:
-                raise ValueError(f"{name} {value}: 0 to {COST_MAX_S:.0f} would be right")
+            if value != 0 and not COST_MIN_S <= value <= COST_MAX_S:
+                raise ValueError(f"{name} {value}: 0, or {COST_MIN_S} to {COST_MAX_S:.0f}, would be right")
 
     @property
     def gpus(self) -> list[int]:

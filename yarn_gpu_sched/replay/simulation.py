@@ -38,6 +38,9 @@ from yarn_gpu_sched.replay.trace import TraceJob
 
 NEVER_S = float("inf")
 PASSES_PER_INSTANT_MAX = 10_000
+ROUNDING_S = 1e-6
+"""A checkpoint is made when so little is missing: the time at which it is due is rounded."""
+
 _KEY = RequestKey(1)
 _MEMBER = Resource(0, 0, 1)
 _SUCCEEDED = JobEnd.SUCCEEDED
@@ -54,7 +57,8 @@ class Overheads(NamedTuple):
         worked_s = max(0.0, ran_s - (self.restart_cost_s if attempt else 0.0))
         if not self.checkpoint_every_s:
             return worked_s
-        return worked_s // self.checkpoint_every_s * self.checkpoint_every_s
+        checkpoints = (worked_s + ROUNDING_S) // self.checkpoint_every_s
+        return min(worked_s, checkpoints * self.checkpoint_every_s)
 
 
 class BrokenLawsError(AssertionError):
@@ -242,9 +246,9 @@ class Simulation:
         heappush(self._ends, (self.now_s + run.left_s + restart_s, run.name, run.attempt))
 
     def _preempt(self, command: RequeueJob) -> None:
-        self._stalling.stopped(len(self._runs), self.now_s)
         run = self._runs[command.job_id]
         kept_s = self._overheads.kept_s(self.now_s - run.start_s, run.attempt)
+        self._stalling.stopped(len(self._runs), kept_s, self.now_s)
         self._committed(command.decision_id, ())
         by = self._runs.get(command.preempted_by)
         self._stop(run, "preempted", kept_s, "" if by is None else by.job.job_id)

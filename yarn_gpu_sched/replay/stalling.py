@@ -1,7 +1,7 @@
 """Sees that a replay comes to an end, whatever a policy does."""
 
 STOPS_WITHOUT_END_MAX = 10_000
-"""Preemptions in which no job ends, at least; or a hundred for each job that lives, if those are more."""
+"""Preemptions in which no job ends or gets on, at least; or a hundred for each job that lives, if those are more."""
 
 IDLE_INSTANTS_MAX = 1_000_000
 """Instants in which nothing starts or ends, at least; or ten for each job of the trace, if those are more."""
@@ -25,11 +25,11 @@ class Stalling:
         """Count the end of a job."""
         self._stops = 0
 
-    def stopped(self, living: int, now_s: float) -> None:
-        """Count a preemption while so many jobs live."""
-        self._stops += 1
+    def stopped(self, living: int, kept_s: float, now_s: float) -> None:
+        """Count a preemption while so many jobs live; one that keeps some of the job's work brings its end nearer."""
+        self._stops = 0 if kept_s > 0 else self._stops + 1
         if self._stops > max(STOPS_WITHOUT_END_MAX, 100 * living):
-            what = f"no job ended in {self._stops} preemptions, the last at {now_s:.0f} s"
+            what = f"no job ended or got on in {self._stops} preemptions, the last at {now_s:.0f} s"
             raise StalledError(
                 f"{what}: jobs lose all they do; more checkpoints or a smaller restart cost would be right"
             )
