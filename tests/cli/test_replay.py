@@ -111,6 +111,17 @@ def test_bad_row_ends_it_or_is_listed(tmp_path: Path) -> None:
     assert "\x1b" not in result.output
 
 
+def test_empty_names_and_dashes_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(SMALL, "--servers", "2x8", "--out", "")
+    assert result.exit_code == 2
+    assert "the name of a folder would be right, '.' for the current one" in flat(result.output)
+    result = run("-", "--servers", "2x8", "--out", "out")
+    assert result.exit_code == 2
+    assert "for standard input /dev/stdin would be right" in flat(result.output)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -162,6 +162,14 @@ def test_files_are_only_moved_within_a_folder_that_is_there(
     assert all(source.is_relative_to(out) and target.parent == out for source, target in moves)
 
 
+def test_empty_name_is_not_the_current_folder(tmp_path: Path, done: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = names(tmp_path)
+    with pytest.raises(ResultsError, match=r'"\." for the current one'):
+        write_results(done, "")
+    assert names(tmp_path) == there
+
+
 def test_checking_makes_nothing(tmp_path: Path) -> None:
     check_folder(tmp_path / "some" / "where" / "deep")
     assert names(tmp_path) == []

@@ -42,7 +42,6 @@ REFRESH_S = 0.25
 RELAX_AFTER_MAX_S = 86_400
 
 
-
 class _File(click.Path):
     """A file that is there, or a pipe by its name."""
 

@@ -33,6 +33,8 @@ def check_folder(folder: Path | str, *, force: bool = False) -> None:
 
 def _checked(folder: Path | str, *, force: bool) -> Path:
     """Return the folder, links followed."""
+    if folder == "":
+        raise ResultsError('"": the name of a folder would be right, "." for the current one')
     try:
         resolved = _resolved(Path(folder))
         _check_names(resolved)
