@@ -85,9 +85,13 @@ def replay_errors() -> Iterator[None]:
 @click.argument("trace_file", metavar="TRACE", type=file_type)
 @click.option("--servers", metavar="COUNTxGPUS", help="Servers, all alike, for example 60x8.")
 @click.option("--server-list", type=file_type, metavar="FILE", help="Servers of a published list instead.")
-@click.option("--domains", type=click.IntRange(1), default=1, show_default=True, help="RDMA domains of equal size.")
+@click.option(
+    "--domains", type=click.IntRange(1), default=1, show_default=True, help="RDMA domains; the last may be smaller."
+)
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="fifo", show_default=True, help="Who goes next.")
-@click.option("--step", type=float, metavar="GPU_S", help="GPU-seconds of a step of las, of the first queue of tiresias.")
+@click.option(
+    "--step", type=float, metavar="GPU_S", help="GPU-seconds of a step of las, of the first queue of tiresias."
+)
 @click.option("--out", "folder", required=True, type=_Folder(path_type=Path), metavar="DIR", help="For the results.")
 @click.option("--force", is_flag=True, help="Replace results that are in DIR already.")
 @click.option("--quotas", type=file_type, metavar="FILE", help="Quotas: checked and written down, not kept yet.")
@@ -136,7 +140,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
         places = _servers(servers, server_list)
         scenario = _scenario(places, domains, relax_after, restart_cost, checkpoint_every)
         chosen = _policy(policy, step)
-        check_folder(folder, force=force)
+        check_folder(folder, force=force, forced_by="--force")
         trace = _trace(trace_file, vcs, skip_bad_rows=skip_bad_rows)
         if quotas is not None:
             read = read_quotas(quotas, trace, sum(scenario.gpus))
@@ -154,9 +158,9 @@ def _servers(servers: str | None, server_list: Path | None) -> str | tuple[Liste
         return servers
     if server_list is not None and servers is None:
         return tuple(read_servers(server_list))
-    raise click.UsageError(
-        "a trace does not say on which servers to replay it: give --servers or --server-list, one of both"
-    )
+    if servers is not None:
+        raise click.UsageError("--servers and --server-list both say on which servers to replay: give one, not both")
+    raise click.UsageError("a trace does not say on which servers to replay it: give --servers or --server-list")
 
 
 def _scenario(

@@ -72,7 +72,7 @@ def domain_size(servers: int, domains: int) -> int:
 
 
 def servers_of(gpus: Sequence[int], domains: int) -> list[Server]:
-    """Name servers s0000, s0001, … and deal them out in order to so many RDMA domains of equal size. Raises ValueError."""
+    """Name servers s0000, s0001, … and deal them out in order to RDMA domains of `domain_size`. Raises ValueError."""
     size = domain_size(len(gpus), domains)
     return [
         Server(f"s{number:04d}", f"s{number:04d}", f"/d{number // size}", Resource(0, 0, count))

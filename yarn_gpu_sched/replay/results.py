@@ -23,15 +23,15 @@ class ResultsError(ValueError):
     """A folder that results cannot be written to."""
 
 
-def check_folder(folder: Path | str, *, force: bool = False) -> None:
+def check_folder(folder: Path | str, *, force: bool = False, forced_by: str = "force=True") -> None:
     """See, before a replay, that its results can be written there; ``force``: over older ones. Raises ResultsError.
 
-    Nothing is made by that.
+    Nothing is made by that. ``forced_by``: how the caller's user says ``force``, for the error.
     """
-    _checked(folder, force=force)
+    _checked(folder, force=force, forced_by=forced_by)
 
 
-def _checked(folder: Path | str, *, force: bool) -> Path:
+def _checked(folder: Path | str, *, force: bool, forced_by: str = "force=True") -> Path:
     """Return the folder, links followed."""
     if folder == "":
         raise ResultsError('"": the name of a folder would be right, "." for the current one')
@@ -44,7 +44,7 @@ def _checked(folder: Path | str, *, force: bool) -> Path:
     there = [name for name in FILES if os.path.lexists(resolved / name)]
     if there and not force:
         raise ResultsError(
-            f"{folder} holds results already ({', '.join(there)}); another folder, or --force, would be right"
+            f"{folder} holds results already ({', '.join(there)}); another folder, or {forced_by}, would be right"
         )
     if folders := [name for name in there if (resolved / name).is_dir()]:
         raise ResultsError(f"{folder}: a folder in which {folders[0]} is no folder would be right")

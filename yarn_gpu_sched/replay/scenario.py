@@ -18,7 +18,7 @@ COST_MAX_S = 10_000_000.0
 class Scenario(msgspec.Struct, frozen=True):
     """A cluster and what it costs to stop a job. Raises ValueError for what is out of range.
 
-    ``servers``: "60x8", or the servers of a list. ``domains``: RDMA domains of equal size that they are dealt to in order.
+    ``servers``: "60x8", or the servers of a list. ``domains``: RDMA domains that they are dealt to in order, as `servers_of` does.
     ``relax_after_s``: how long a gang waits at a level of locality before the next; 0: it takes what there is.
     ``restart_cost_s``: time without work at each new start of a job. ``checkpoint_every_s``: work since the last checkpoint is
     lost when a job is stopped; 0: nothing is lost.
@@ -55,7 +55,10 @@ class Scenario(msgspec.Struct, frozen=True):
         gpus = self.gpus
         size = domain_size(len(gpus), self.domains)
         option = "--servers" if isinstance(self.servers, str) else "--server-list"
-        domains = f"RDMA domains of {counted(size, 'server')} each, in the servers' order: {-(-len(gpus) // size)}"
+        most = "up to " if len(gpus) % size else ""
+        domains = (
+            f"RDMA domains of {most}{counted(size, 'server')} each, in the servers' order: {-(-len(gpus) // size)}"
+        )
         ladder = f"waits {self.relax_after_s:g} s at a level of locality before the next"
         said = [
             f"{counted(len(gpus), 'server')}, {counted(sum(gpus), 'GPU')} ({option})",
