@@ -24,17 +24,21 @@ def gang(joint: ServedJoint, containers: int, each: int, **more: object) -> App:
     return app
 
 
-def workers_of(joint: ServedJoint, app: App) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return server and GPU indices of a job's containers with GPUs."""
-    return {name: where for name, where in joint.placed(app.app_id).items() if where[1]}
+def workers_of(joint: ServedJoint, app: App, containers: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Wait until a job has so many containers with GPUs, and return their servers and GPU indices.
+
+    The service hears of them a moment after their master.
+    """
+    return joint.until(
+        lambda: {name: where for name, where in joint.placed(app.app_id).items() if where[1]},
+        lambda now: len(now) == containers,
+        f"{containers} containers of {app.app_id}",
+    )
 
 
 def hosts(joint: ServedJoint, app: App, containers: int) -> list[str]:
     """Wait until a job has so many containers with GPUs, and say where."""
-    found = joint.until(
-        lambda: workers_of(joint, app), lambda now: len(now) == containers, f"{containers} containers of {app.app_id}"
-    )
-    return sorted(server.split(":")[0] for server, _ in found.values())
+    return sorted(server.split(":")[0] for server, _ in workers_of(joint, app, containers).values())
 
 
 # Node labels
@@ -102,12 +106,12 @@ def test_a_gang_outlives_its_master_and_the_next_one_asks_only_for_what_is_missi
     app = joint.apps.submit(tags=["gang:4x4"], unmanaged=False, attempts=3, keeps=True).register()
     app.allocate(gpus(4, 4))
     app.hold(4)
-    before = workers_of(joint, app)
+    before = workers_of(joint, app, 4)
     app.launch(f"bash -c 'while [ ! -e {workers}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
     await_running(joint, before)
     joint.apps.ask("fail_attempt", attempt=app.report()["attempt"])
     app.register(attempt=2)
-    assert workers_of(joint, app) == before
+    assert workers_of(joint, app, 4) == before
     assert joint.client.why(app.app_id).waiting.code == 0, "its gang runs, whatever became of its master"
     fresh = gang(joint, 1, 4)
     joint.await_state(fresh.app_id, FULL)
@@ -117,8 +121,7 @@ def test_a_gang_outlives_its_master_and_the_next_one_asks_only_for_what_is_missi
     assert joint.await_state(app.app_id, DEGRADED).startswith("1 of 4 containers of the gang were lost")
     app.allocate(gpus(1, 4))
     app.hold(5)  # counted from the start, over all attempts
-    hosts(joint, app, 4)
-    after = workers_of(joint, app)
+    after = workers_of(joint, app, 4)
     assert sorted(where for where in after.values()) == sorted(where for where in before.values())
     assert set(before) - set(after) == {victim}
     assert joint.placed(fresh.app_id) == {}
@@ -131,13 +134,13 @@ def test_a_gang_that_is_not_kept_is_placed_anew_with_the_next_master(joint: Serv
     app.allocate(gpus(4, 4))
     app.hold(4)
     app.launch(joint.worker(workers, "stop"))
-    before = workers_of(joint, app)
+    before = workers_of(joint, app, 4)
     joint.apps.ask("fail_attempt", attempt=app.report()["attempt"])
     app.register(attempt=2)
     app.allocate(gpus(4, 4))
     app.hold(8)  # counted from the start, over all attempts
     assert hosts(joint, app, 4) == ["gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2"]
-    assert not set(before) & set(workers_of(joint, app))
+    assert not set(before) & set(workers_of(joint, app, 4))
 
 
 # Masters with GPUs
@@ -157,7 +160,7 @@ def test_a_master_with_gpus_is_placed_only_where_its_gang_fits_too(joint: Served
     assert "5 GPUs are free" in joint.await_state(other.app_id, FULL), "what is held for the gang is not free"
     app.allocate(gpus(2, 4))
     app.hold(2)
-    assert sorted(len(indices) for _, indices in workers_of(joint, app).values()) == [1, 4, 4]
+    assert sorted(len(indices) for _, indices in workers_of(joint, app, 3).values()) == [1, 4, 4]
     assert joint.placed(other.app_id) == {}
 
 
@@ -191,20 +194,20 @@ def test_what_is_held_for_the_gang_of_a_master_with_gpus_is_given_to_others_when
     joint.until(free, lambda said: "; 7 GPUs are free" in said, "nobody else gets what is held")
     other.hold(3)  # when the hold has ended
     app.register()
-    assert [len(indices) for _, indices in workers_of(joint, app).values()] == [1]
+    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [1]
     app.allocate(gpus(2, 4))
     sentence = joint.await_state(app.app_id, FULL)
     assert "8 GPUs" in sentence, sentence
     other.finish()
     app.hold(2)
-    assert sorted(len(indices) for _, indices in workers_of(joint, app).values()) == [1, 4, 4]
+    assert sorted(len(indices) for _, indices in workers_of(joint, app, 3).values()) == [1, 4, 4]
 
 
 def test_a_master_with_gpus_and_without_a_tag_is_a_job_of_its_own(joint: ServedJoint) -> None:
     holder = gang(joint, 15, 1)
     holder.hold(15)
     app = joint.apps.submit(unmanaged=False, am={"gpus": 1}).register()
-    assert [len(indices) for _, indices in workers_of(joint, app).values()] == [1]
+    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [1]
     app.allocate(gpus(1))
     joint.await_state(app.app_id, FULL)
     holder.finish()
@@ -242,7 +245,7 @@ def test_an_ask_that_is_withdrawn_is_never_met_and_what_shrinks_is_met_in_part(j
     app.hold(1)
     assert app.allocate()["allocated"] == []
     joint.until(asked, lambda now: now == 0, "the service knows that it was met")
-    assert [len(indices) for _, indices in workers_of(joint, app).values()] == [4]
+    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [4]
     assert joint.held().gpus == 4
 
 
