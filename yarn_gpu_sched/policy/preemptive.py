@@ -4,6 +4,7 @@ They preempt by their own rules, not by law 7: baselines to compare with, for re
 they are meant for clusters of one partition.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import merge
@@ -38,7 +39,7 @@ _Turn = tuple[float, Facts]
 """A job that runs, and its key."""
 
 
-class Preemptive:
+class Preemptive(ABC):
     """Gives the GPUs to the first jobs of an order, running or not, as far as they fit.
 
     Running gangs that are not among them are stopped where one that is needs what they hold, those last in order first. Where the
@@ -54,13 +55,13 @@ class Preemptive:
         """Say what it takes for right, a sentence each."""
         return [f"after the first job that does not fit, the next {LOOKAHEAD} in order are looked at"]
 
+    @abstractmethod
     def key(self, job: Facts) -> float:
         """Say when a waiting job's turn is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def running_key(self, job: Facts, now_s: float) -> float:
         """Say the same of a running job, now."""
-        raise NotImplementedError
 
     def reaches_s(self, job: Facts, key: float, now_s: float) -> float:
         """Say when the key of a job that runs, or starts now, will have grown to so much."""
