@@ -79,7 +79,7 @@ def test_why_names_the_numbers(address: str) -> None:
     assert sentence.startswith(f"{WAITING} waits: ")
     for number in ("4 GPUs", "2 GPUs", "1 server"):
         assert number in sentence
-    assert read(address, "why", WAITING)["waiting"]["code"] == "cluster_full"
+    assert read(address, "why", WAITING)["waiting"]["code"] == "vc_quota"
     assert "waits for nothing" in show(address, "why", RUNNING)
 
 

@@ -74,7 +74,7 @@ def miscount_job(core: Core) -> None:
 
 
 def miscount_vc(core: Core) -> None:
-    core.state.virtual_clusters["root.a"].used_gpus += 1
+    core.state.virtual_clusters["root.a"].uses[""].gpus += 1
 
 
 def split_gang(core: Core) -> None:

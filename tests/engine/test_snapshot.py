@@ -126,7 +126,7 @@ def preempts() -> World:
     world.ask("old", ask(8, worker(1)))
     world.run()
     world.now_s = 1_000.0
-    world.submit("new", "gang:2x1")
+    world.submit("new", "gang:2x1", "locality:1@30")
     world.ask("new", ask(2, worker(1)))
     world.decide()
     world.commit(*[command for command in world.commands if isinstance(command, RequeueJob)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.engine.world import server
@@ -160,18 +161,23 @@ def test_a_queue_is_forgotten_when_neither_configuration_nor_job_speaks_of_it() 
     configured.virtual_cluster = VirtualCluster("root.kept")
     job(state, "j1", "root.kept")
     job(state, "j2", "root.gone")
-    assert [record.jobs for record in state.virtual_clusters.values()] == [1, 1]
+    assert {path: record.jobs for path, record in state.virtual_clusters.items()} == {
+        "root": 0,
+        "root.kept": 1,
+        "root.gone": 1,
+    }
     state.drop_job("j1")
     state.drop_job("j2")
-    assert list(state.virtual_clusters) == ["root.kept"]
+    assert list(state.virtual_clusters) == ["root", "root.kept"]
     assert (configured.jobs, list(state.jobs)) == (0, [])
 
 
 def test_a_job_that_moves_takes_its_use_along(state: ClusterState) -> None:
     put(state, "k1", "j", "s1", WORKER, 0, 1)
     job(state, "other", "root.b")
-    state.move_job(state.jobs["j"], "root.b")
-    assert list(state.virtual_clusters) == ["root.b"]
+    state.move_job(state.jobs["j"], msgspec.structs.replace(state.jobs["j"].job, vc="root.b"))
+    assert list(state.virtual_clusters) == ["root", "root.b"]
+    assert state.virtual_clusters["root"].used == WORKER
     assert (state.virtual_clusters["root.b"].jobs, state.virtual_clusters["root.b"].used) == (2, WORKER)
 
 

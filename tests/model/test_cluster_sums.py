@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.engine.world import server
 from tests.model.world import MASTER, Seat, decide, empty_state, job, put, put_master
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import Job
+from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.laws import STATE_LAWS
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server import ServerState
@@ -20,7 +22,9 @@ from yarn_gpu_sched.placement.audit import index_faults
 STEPS = 1_500
 SERVERS = ["s1", "s2", "s3"]
 JOBS = ["j1", "j2", "j3", "j4"]
-QUEUES = ["root.a", "root.b", "root.c"]
+QUEUES = ["root.a", "root.b", "root.b.c"]
+USERS = ["ann", "bob"]
+PARTITIONS = ["", "fast"]
 WORKER = Resource(1_024, 2, 1)
 
 
@@ -44,8 +48,10 @@ class Walk:
     def server_changes(self) -> None:
         state = self.rng.choice([ServerState.RUNNING, *ServerState])
         memory_mb = self.rng.choice([2_000, 64_000])
+        partition = self.rng.choice(PARTITIONS)
+        gpus = self.rng.choice([0, 2, 4])
         self.state.put_server(
-            server(self.rng.choice(SERVERS), self.rng.choice([0, 2, 4]), memory_mb=memory_mb, state=state)
+            server(self.rng.choice(SERVERS), gpus, memory_mb=memory_mb, state=state, partition=partition)
         )
 
     def server_goes(self) -> None:
@@ -60,9 +66,8 @@ class Walk:
         record = self.state.jobs.get(name)
         if record is None:
             job(self.state, name, queue)
-        elif record.job.vc != queue:
-            self.state.move_job(record, queue)
-            record.job = Job(name, queue)
+        else:
+            self.state.move_job(record, Job(name, queue, user=self.rng.choice(USERS)))
 
     def job_goes(self) -> None:
         record = self.state.jobs.get(self.rng.choice(JOBS))
@@ -93,8 +98,14 @@ class Walk:
         master = self.rng.random() < 0.5
         size = MASTER if master else WORKER
         seats: list[Seat] = []
+        partition = self.rng.choice(PARTITIONS)
         for name, use in sorted(self.state.servers.items()):
-            fits = use.usable and use.memory_free_mb >= size.memory_mb and use.vcores_free >= size.vcores
+            fits = (
+                use.server.partition == partition
+                and use.usable
+                and use.memory_free_mb >= size.memory_mb
+                and use.vcores_free >= size.vcores
+            )
             if fits and use.gpus_free >= size.gpus and (not master or not seats):
                 lowest = (use.free_mask & -use.free_mask).bit_length() - 1
                 seats.append((name, size, () if master else (lowest,)))
@@ -141,8 +152,32 @@ def check_virtual_clusters(state: ClusterState) -> None:
     jobs = [record.job.vc for record in state.jobs.values()]
     for path, record in state.virtual_clusters.items():
         assert record.jobs == jobs.count(path)
-        assert record.jobs or record.virtual_cluster is not None, f"nobody speaks of {path}"
+        below = [other for other in state.virtual_clusters if other.startswith(f"{path}.")]
+        assert record.jobs or record.virtual_cluster is not None or below, f"nobody speaks of {path}"
+        held = Counter(dict.fromkeys(record.uses, 0))
+        for job_record in state.jobs.values():
+            if job_record.job.vc == path or job_record.job.vc.startswith(f"{path}."):
+                held.update(gpus_by_partition(state, job_record))
+        assert {partition: use.gpus for partition, use in record.uses.items()} == held
+        own: Counter[tuple[str, str]] = Counter()
+        for job_record in state.jobs.values():
+            if job_record.job.vc == path:
+                own.update(
+                    {(job_record.job.user, name): gpus for name, gpus in gpus_by_partition(state, job_record).items()}
+                )
+        assert record.user_gpus == {key: gpus for key, gpus in own.items() if gpus}
     assert set(jobs) <= state.virtual_clusters.keys()
+
+
+def gpus_by_partition(state: ClusterState, record: JobRecord) -> Counter[str]:
+    """Count the GPUs that a job holds of each partition."""
+    held: Counter[str] = Counter()
+    for container in record.containers.values():
+        held[state.servers[container.server_id].server.partition] += container.resource.gpus
+    for decision_id in record.decisions:
+        for part in state.decisions[decision_id].parts:
+            held[part.use.server.partition] += part.gpus if decision_id in part.use.in_flight else 0
+    return held
 
 
 def check_jobs(state: ClusterState) -> None:

@@ -56,7 +56,7 @@ def cluster_counts_more(state: ClusterState) -> None:
 
 
 def queue_counts_less(state: ClusterState) -> None:
-    state.virtual_clusters["root.b"].used_gpus -= 1
+    state.virtual_clusters["root.b"].uses[""].gpus -= 1
 
 
 def a_member_is_missing(state: ClusterState) -> None:
@@ -153,8 +153,8 @@ def test_a_queue_that_counts_otherwise_than_its_jobs_is_named() -> None:
     state = busy()
     queue_counts_less(state)
     assert evidence(state) == [
-        (3, f"VC root.b counts {used(3_000, 6, 5)} in use, its jobs hold {used(3_000, 6, 6)}"),
-        (3, f"the cluster counts {used(4_512, 9, 8)} in use, its VCs hold {used(4_512, 9, 7)}"),
+        (3, f"VC root counts {used(4_512, 9, 8)} in use, its jobs and the queues below it hold {used(4_512, 9, 7)}"),
+        (3, f"VC root.b counts {used(3_000, 6, 5)} in use, its jobs and the queues below it hold {used(3_000, 6, 6)}"),
     ]
 
 

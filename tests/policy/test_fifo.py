@@ -14,6 +14,7 @@ from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement import Placement, Portion
 from yarn_gpu_sched.policy import Facts, Fifo, FifoStrict, Place, Plan, Wait, Want
+from yarn_gpu_sched.policy.group import Group
 
 
 def want_named(job_id: str) -> JobWant:
@@ -40,6 +41,18 @@ class Shown:
 
     def next_in_order(self) -> Want | None:
         return self.next_ready()
+
+    def groups(self) -> list[Group]:
+        return []
+
+    def next_of(self, group: Group) -> Want | None:
+        raise NotImplementedError
+
+    def share(self, path: str, partition: str) -> tuple[int, int | None]:
+        raise NotImplementedError
+
+    def used_by(self, group: Group) -> int:
+        raise NotImplementedError
 
     def waiting(self) -> list[Want]:
         return list(self.wants)

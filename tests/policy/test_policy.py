@@ -114,6 +114,6 @@ def test_policies_are_known_by_name() -> None:
     assert isinstance(policy_named("fifo"), Fifo)
     assert [policy_named(name).name for name in POLICIES] == list(POLICIES)
     with pytest.raises(
-        ValueError, match='policy "x" is not known; there is fifo, fifo_strict, las, sjf, srtf, tiresias'
+        ValueError, match='policy "x" is not known; there is fifo, fifo_strict, las, philly, sjf, srtf, tiresias'
     ):
         policy_named("x")

@@ -30,6 +30,8 @@ def test_the_bounds_are_those_that_the_protocol_states() -> None:
         "TEXT_CHARACTERS_MAX": 4_096,
         "TAGS_MAX": 100,
         "PLACES_MAX": 4_096,
+        "PARTITIONS_MAX": 64,
+        "QUEUE_SETTINGS_MAX": 64,
         "MEMORY_MB_MAX": 1_099_511_627_776,
         "VCORES_MAX": 1_048_576,
         "GPUS_MAX": 1_024,

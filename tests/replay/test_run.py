@@ -79,9 +79,9 @@ def test_own_policy_decides(tmp_path: Path) -> None:
 def test_unknown_policy_is_an_error_that_lists_those_there_are(tmp_path: Path) -> None:
     trace = read_trace(written(tmp_path, JOBS_HEADER, "a,0,1,5,x"))
     with pytest.raises(
-        ValueError, match=r'"philly" is not known; there is fifo, fifo_strict, las, sjf, srtf, tiresias'
+        ValueError, match=r'"luck" is not known; there is fifo, fifo_strict, las, philly, sjf, srtf, tiresias'
     ):
-        replay(trace, Scenario("1x8"), "philly")
+        replay(trace, Scenario("1x8"), "luck")
 
 
 @pytest.mark.parametrize(

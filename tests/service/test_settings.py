@@ -48,7 +48,7 @@ def test_flags_may_be_texts() -> None:
 
 
 def test_every_default_reaches_the_engine() -> None:
-    assert _engine_settings(Settings()) == EngineSettings()
+    assert _engine_settings(Settings()) == EngineSettings(policy="philly", relax_after_s=150.0)
 
 
 def test_every_setting_reaches_the_engine() -> None:
@@ -62,6 +62,9 @@ def test_every_setting_reaches_the_engine() -> None:
         "requeue_after_s": 7,
         "gang_hold_s": 30,
         "gather_s": 8,
+        "relax_after_s": 9,
+        "relax_after_max_s": 10,
+        "policy": "sjf",
     }
     given = Settings(**same, cpu_servers="service")
     wanted = EngineSettings(**same, place_on_cpu_servers=True)
@@ -72,7 +75,7 @@ def test_every_setting_reaches_the_engine() -> None:
 def test_every_policy_can_be_set_but_those_that_preempt_by_their_own_rules(policy: str) -> None:
     """Law 7 says who may be preempted in a live cluster, and these do not ask for it."""
     if isinstance(policy_named(policy), Preemptive):
-        with pytest.raises(BadSettings, match="must be fifo, fifo_strict or sjf"):
+        with pytest.raises(BadSettings, match="must be philly, fifo, fifo_strict or sjf"):
             load_settings(policy=policy)
     else:
         assert load_settings(policy=policy).policy == policy
@@ -104,7 +107,8 @@ WRONG = {
     "recorder_files_max = 1": "must be 2 to 10000",
     'log_level = "loud"': "must be debug, info, warning or error",
     "watchers_max = 0": "must be 1 to 128",
-    'policy = "luck"': "must be fifo, fifo_strict or sjf",
+    'policy = "luck"': "must be philly, fifo, fifo_strict or sjf",
+    "relax_after_s = 0.0001": "must be 0, or 0.001 to 86400",
     'cpu_servers = "ours"': "must be stock or service",
     "stop_grace_s = -1": "must be 0 to 60",
     "am_share = nan": "must be 0 to 1",

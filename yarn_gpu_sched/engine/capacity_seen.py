@@ -24,8 +24,8 @@ class CapacitySeen:
         self.lending: dict[str, None] = {}
         self._answers: dict[Demand | GangTag, str] = {}
 
-    def add(self, server: Server) -> None:
-        """See a server come."""
+    def add(self, server: Server) -> bool:
+        """See a server come; tell whether there are more than ever."""
         make = _make(server)
         if server.partition_shared and server.partition not in self.lending:
             self.lending[server.partition] = None
@@ -33,9 +33,11 @@ class CapacitySeen:
         now = self.now.setdefault(server.partition, {})
         now[make] = now.get(make, 0) + 1
         most = self.most.setdefault(server.partition, {})
-        if now[make] > most.get(make, 0):
-            most[make] = now[make]
-            self._answers.clear()
+        if now[make] <= most.get(make, 0):
+            return False
+        most[make] = now[make]
+        self._answers.clear()
+        return True
 
     def remove(self, server: Server) -> None:
         """See a server go."""
@@ -51,6 +53,12 @@ class CapacitySeen:
     def forget_present(self) -> None:
         """No server is there at present."""
         self.now.clear()
+
+    def total(self, partition: str) -> tuple[int, int, int]:
+        """Add up the GPUs, memory in MB and vcores of the most that was seen of a partition."""
+        makes = self.most.get(partition, {}).items()
+        gpus, memory_mb, vcores = (sum(make[place] * count for make, count in makes) for place in range(3))
+        return gpus, memory_mb, vcores
 
     def has_gpus(self) -> bool:
         """Tell whether a server with GPUs was ever there."""

@@ -8,16 +8,20 @@ from itertools import islice
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
+from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
-from yarn_gpu_sched.engine.queue import Queue
+from yarn_gpu_sched.engine.limits import forbidden
+from yarn_gpu_sched.engine.queue import Line, Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import PENDING, RUNNING, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.shares import ROOT, lineage
 from yarn_gpu_sched.placement import FreeIndex
 from yarn_gpu_sched.policy import Policy, policy_named
+from yarn_gpu_sched.policy.group import Group, together
 
 LOOKED_AT_MORE = 64
 """Ended jobs that are looked at beyond the surplus, because some may still hold something."""
@@ -38,10 +42,13 @@ class Core:
         self.index = FreeIndex(place_on_cpu_servers=settings.place_on_cpu_servers)
         self.state = ClusterState(self.index, settings.cpu_share)
         self.policy = policy or policy_named(settings.policy)
-        self.queue = Queue(self.index, self.policy.key)
-        self.ladder = Ladder(self.index, settings.relax_after_s)
-        self.session = Session()
         self.seen = CapacitySeen()
+        self.in_force = InForce(self.state.tenants, self.seen)
+        self._by_vc = getattr(self.policy, "grouped", False)  # a policy of one's own need not say so
+        self.queue = Queue(self.index, self.policy.key, self._group_of if self._by_vc else together)
+        self.ladder = Ladder(self.index, self._step_s)
+        self.session = Session()
+        self._groups: dict[tuple[str, str, str], Group] = {}
         self.running: dict[str, JobRecord] = {}
         self.unexamined = False
         self.policy_wake_s: float | None = None
@@ -61,6 +68,63 @@ class Core:
         self.commands: list[AnyCommand] = []
         self.touched: dict[str, None] = {}
 
+    # Virtual clusters
+
+    def _group_of(self, record: JobRecord, partition: str) -> Group:
+        vc = record.job.vc
+        settings = self.in_force.settings(vc)
+        by_user = settings.user_fairness or settings.max_gpus_per_user is not None
+        user = record.job.user if by_user else ""
+        group = self._groups.get((partition, vc, user))
+        if group is None:
+            group = self._groups[partition, vc, user] = Group(partition, tuple(lineage(vc)), user)
+        return group
+
+    def _step_s(self, record: JobRecord) -> float:
+        """Say how long a gang waits at a level: as its tag says, up to a maximum, else as its virtual cluster, else as all do."""
+        of_vc = self.in_force.settings(record.job.vc)
+        if record.relax_after_s is None:
+            return self.settings.relax_after_s if of_vc.relax_after_s is None else of_vc.relax_after_s
+        most_s = self.settings.relax_after_max_s if of_vc.relax_after_max_s is None else of_vc.relax_after_max_s
+        return min(record.relax_after_s, most_s)
+
+    def limits_changed(self, path: str = ROOT) -> None:
+        """Follow a change of what a queue, and those below it, may have: its jobs stand where they belong now."""
+        self.in_force.changed()
+        self._groups.clear()
+        tenants = self.state.tenants
+        tenants.watched = self._by_vc and self.in_force.limited
+        tenants.changed.clear()
+        for line in self.queue.lines():
+            if path == ROOT or path in line.group.path:
+                for record in list(line.jobs.values()):
+                    self._stand(record)
+        for line in self.queue.lines():
+            self._judge(line)
+
+    def follow_use(self) -> None:
+        """Hold to their limits whoever shares one with a virtual cluster whose use changed."""
+        changed = self.state.tenants.changed
+        sharing = {self.in_force.sharing(vc): None for vc in changed}
+        changed.clear()
+        for line in self.queue.lines():
+            if any(path in sharing for path in (*line.group.path, ROOT)):
+                self._judge(line)
+
+    def _judge(self, line: Line) -> None:
+        """Let a line wait while a limit forbids what it wants; its jobs' timers pause meanwhile (law 8)."""
+        want = line.any_want()
+        found = forbidden(self.state.tenants, self.in_force, want) if self.state.tenants.watched else None
+        if found == line.forbidden:
+            return
+        allowed = line.forbidden is not None and found is None
+        self.queue.forbid(line, found)
+        for record in list(line.jobs.values()):
+            if allowed:
+                self._stand(record)
+            else:
+                self.ladder.pause(record, self.now_s)
+
     # Jobs
 
     def add_to_order(self, record: JobRecord) -> None:
@@ -75,13 +139,24 @@ class Core:
     def changed(self, record: JobRecord) -> None:
         """Follow a change of a job: its want, its state, the counts of jobs by state."""
         self.touched[record.job.job_id] = None
-        want = self._want(record) if record.asks else None
-        if want is not None or record.want is not None:
-            self.ladder.hold(record, want, self.now_s)
-            self.queue.put(record, want)
+        self._stand(record)
         state = record.state if record.known else None
         if state is not record.counted:
             self._count_as(record, state)
+
+    def _stand(self, record: JobRecord) -> None:
+        """Let a job stand where what it wants now belongs."""
+        want = self._want(record) if record.asks else None
+        if want is None and record.want is None:
+            return
+        self.ladder.hold(record, want, self.now_s)
+        self.queue.put(record, want)
+        if want is None or not self.state.tenants.watched:
+            return
+        if want.line.alone:
+            self._judge(want.line)
+        if want.line.forbidden is not None:
+            self.ladder.pause(record, self.now_s)
 
     def gang_decided(self, record: JobRecord) -> None:
         """Follow the decision of a job's gang: it wants nothing until the outcome is known, and is as pending as before."""

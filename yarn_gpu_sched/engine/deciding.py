@@ -23,6 +23,7 @@ from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import Placement, Reach
 from yarn_gpu_sched.policy import Facts, Intent, Place, Preempt, Refuse, View, Wait, WakeAt, Want
+from yarn_gpu_sched.policy.group import Group
 
 INTENTS_PER_DECISION_MAX = 64
 """Intents that a pass may look at for each decision that it may make."""
@@ -76,8 +77,8 @@ def _wake(core: Core) -> None:
     for job_id in core.ladder.due(core.now_s):
         core.changed(core.state.jobs[job_id])
     if core.changed_partitions:
-        for want in core.queue.wants() if core.ladder.each_s else ():
-            core.changed(want.record)  # what the empty cluster allows may be another level now
+        for job_id in list(core.ladder.climbing):
+            core.changed(core.state.jobs[job_id])  # what the empty cluster allows may be another level now
         for partition in core.changed_partitions:
             core.queue.wake_partition(partition)
         core.changed_partitions.clear()
@@ -122,6 +123,24 @@ class PassView:
         """Give the first want of all, if it is ready."""
         return self._core.queue.next_in_order()
 
+    def groups(self) -> list[Group]:
+        """List the groups in which a want may be ready."""
+        return self._core.queue.groups()
+
+    def next_of(self, group: Group) -> Want | None:
+        """Give the first ready want of a group."""
+        return self._core.queue.first(group)
+
+    def share(self, path: str, partition: str) -> tuple[int, int | None]:
+        """Say what a queue uses, and what its quota is."""
+        core = self._core
+        record = core.state.tenants.by_path.get(path)
+        return 0 if record is None else record.gpus_used(partition), core.in_force.limits(path, partition).quota_gpus
+
+    def used_by(self, group: Group) -> int:
+        """Count the GPUs that a group's user uses."""
+        return self._core.state.tenants.by_path[group.vc].user_gpus.get((group.user, group.partition), 0)
+
     def waiting(self) -> list[Want]:
         """List all wants of gangs."""
         return [want for want in self._core.queue.wants() if want.gang]
@@ -164,7 +183,10 @@ def masters_admit(core: Core, want: JobWant) -> bool:
 
 def _carry_out(core: Core, intent: Intent) -> int:
     """Check an intent and do it; return the decisions made."""
-    return _CARRIED_OUT[type(intent)](core, intent)
+    decided = _CARRIED_OUT[type(intent)](core, intent)
+    if core.state.tenants.changed:
+        core.follow_use()
+    return decided
 
 
 def _reject(core: Core) -> int:
@@ -180,6 +202,8 @@ def _is_current(want: Want) -> TypeGuard[JobWant]:
 def _on_place(core: Core, intent: Place) -> int:
     want = intent.want
     if not _is_current(want):
+        return _reject(core)
+    if want.line.forbidden is not None:
         return _reject(core)
     if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)

@@ -101,6 +101,8 @@ class Engine:
             core.now_s = event.now_s
         core.unexamined = True
         _HANDLERS[type(event)](core, event)
+        if core.state.tenants.changed:
+            core.follow_use()
         commands, core.commands = core.commands, []
         for job_id in core.touched:
             commands.append(JobTouched(job_id=job_id))
@@ -112,7 +114,7 @@ class Engine:
         core = self._core
         if not core.session.deciding:
             return None
-        if core.changed_partitions or (core.unexamined and core.queue.first() is not None):
+        if core.changed_partitions or (core.unexamined and core.queue.anybody()):
             return core.now_s
         times: list[float] = []
         if core.ladder.timers and (relaxes_s := core.ladder.next_s()) is not None:

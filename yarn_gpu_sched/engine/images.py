@@ -57,6 +57,7 @@ class JobImage(msgspec.Struct, frozen=True):
     presumed_ended: bool = False
     blacklist: tuple[str, ...] = ()
     ceiling: int = int(Level.ANYWHERE)
+    relax_after_s: int | None = None
     missing: int = 0
     degraded_since_s: float | None = None
     requeued: bool = False
@@ -114,6 +115,7 @@ def job_image(record: JobRecord) -> JobImage:
         presumed_ended=record.presumed_ended,
         blacklist=record.blacklist,
         ceiling=int(record.ceiling),
+        relax_after_s=record.relax_after_s,
         missing=record.missing,
         degraded_since_s=record.degraded_since_s,
         requeued=record.requeued,
@@ -165,6 +167,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.presumed_ended = image.presumed_ended
     record.blacklist = image.blacklist
     record.ceiling = Level(image.ceiling)
+    record.relax_after_s = image.relax_after_s
     record.missing = image.missing
     record.degraded_since_s = image.degraded_since_s
     record.requeued = image.requeued

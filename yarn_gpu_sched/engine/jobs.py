@@ -50,8 +50,7 @@ def _submit(core: Core, job: Job) -> JobRecord:
 
 
 def _make_known(core: Core, record: JobRecord, job: Job) -> None:
-    core.state.move_job(record, job.vc)
-    record.job = job
+    core.state.move_job(record, job)
     record.order = (job.submit_time_s, job.job_id)
     record.known = True
     _introduce(core, record)
@@ -87,9 +86,8 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     before = record.job
     if job.vc != before.vc:
         core.uncount(record)
-        core.state.move_job(record, job.vc)
         record.backoff = None  # the limit that it ran into may have been its virtual cluster's
-    record.job = job
+    core.state.move_job(record, job)
     if job.recovered and record.refusal:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
@@ -148,6 +146,7 @@ def _read_tags(core: Core, record: JobRecord) -> None:
     record.gang = tags.gang
     record.runtime_s = tags.runtime_s
     record.ceiling = ANYWHERE if tags.locality is None else tags.locality.ceiling
+    record.relax_after_s = None if tags.locality is None else tags.locality.relax_after_s
 
 
 def came_back(core: Core, record: JobRecord, container: Container) -> None:

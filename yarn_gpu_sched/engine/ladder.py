@@ -1,10 +1,11 @@
 """The locality ladder (law 8): a gang starts at the tightest level that the empty cluster allows, and relaxes by timer.
 
-The timer runs while the gang is complete and nothing but free GPUs is lacking; otherwise it pauses, and it never resets within an
-attempt. Whenever it runs out, the gang may go a level further.
+How long a level lasts is the job's, its virtual cluster's or everybody's, in this order; 0: no timer, what there is at once. The
+timer runs while the gang is complete and no maximum or limit forbids it; else it pauses, and it never resets within an attempt.
+Whenever it runs out, the gang may go a level further.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from yarn_gpu_sched.engine.want import JobWant
@@ -19,26 +20,28 @@ ROUNDING_S = 1e-6
 
 
 class Ladder:
-    """The timers of all gangs that wait, ``each_s`` seconds a level; with 0 there are none, and a gang takes what there is at once.
+    """The timers of all gangs that wait, ``step_s`` of a job's seconds a level.
 
     What it adds to a job's record is all that there is to remember; the times to wake follow from that. ``timers`` may still hold
-    times of jobs that no longer wait for them.
+    times of jobs that no longer wait for them. ``climbing`` are the jobs whose timers run.
     """
 
-    def __init__(self, index: FreeIndex, each_s: float) -> None:
-        self.each_s = each_s
+    def __init__(self, index: FreeIndex, step_s: Callable[[JobRecord], float]) -> None:
+        self._step_s = step_s
         self._index = index
         self._due_s: dict[str, float] = {}
+        self.climbing: dict[str, None] = {}
         self.timers: list[tuple[float, str]] = []
 
     def hold(self, record: JobRecord, want: JobWant | None, now_s: float) -> None:
         """Let a gang's timer run or pause, and hold its want to the level of the moment."""
-        if want is None or not want.gang or want.containers == 1 or not self.each_s:
+        if want is None or not want.gang or want.containers == 1 or not self._step_s(record):
             if record.ladder_since_s is not None:
                 self.pause(record, now_s)
             return
         if record.ladder_since_s is None:
             record.ladder_since_s = now_s
+        self.climbing[record.job.job_id] = None
         level = self.level(record, want, now_s)
         if level is not want.demand.ceiling:
             want.demand = want.demand._replace(ceiling=level)
@@ -50,6 +53,11 @@ class Ladder:
             record.ladder_s += now_s - record.ladder_since_s
             record.ladder_since_s = None
             self._due_s.pop(record.job.job_id, None)
+            self.climbing.pop(record.job.job_id, None)
+
+    def relaxes_at_s(self, job_id: str) -> float | None:
+        """Say when a gang may go to the next level; None: nothing will let it."""
+        return self._due_s.get(job_id)
 
     def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
         """Say how loose a gang may be placed by now."""
@@ -59,14 +67,14 @@ class Ladder:
 
     def _steps(self, record: JobRecord, now_s: float) -> int:
         spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)
-        return int((spent_s + ROUNDING_S) // self.each_s)
+        return int((spent_s + ROUNDING_S) // self._step_s(record))
 
     def _wake(self, record: JobRecord, level: Level, now_s: float) -> None:
         job_id = record.job.job_id
         if level >= record.ceiling or record.ladder_since_s is None:
             self._due_s.pop(job_id, None)
             return
-        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self.each_s
+        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self._step_s(record)
         if self._due_s.get(job_id) != due_s:
             self._due_s[job_id] = due_s
             heappush(self.timers, (due_s, job_id))
@@ -89,7 +97,8 @@ class Ladder:
     def faults(self, record: JobRecord, now_s: float, *, settled: bool) -> Iterator[str]:
         """Say what is wrong with a job's timer; until it is ``settled`` what the empty cluster allows, not with its level."""
         want = record.want
-        waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self.each_s > 0
+        waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self._step_s(record) > 0
+        waits = waits and isinstance(want, JobWant) and want.line.forbidden is None
         if waits != (record.ladder_since_s is not None):
             yield f"its timer runs since {record.ladder_since_s}, and it {'waits' if waits else 'does not wait'}"
         if not waits:

@@ -109,8 +109,8 @@ def _end_missing(core: Core, before: JobRecord) -> None:
     if record is None:
         record = core.state.add_job(before.job, before.first_seen_s)
     else:
-        core.state.move_job(record, before.job.vc)
-        record.job, record.order, record.known = before.job, before.order, True
+        core.state.move_job(record, before.job)
+        record.order, record.known = before.order, True
     record.take_over(before)
     core.add_to_order(record)
     record.end = JobEnd.KILLED

@@ -9,30 +9,45 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 
+from yarn_gpu_sched.engine.limits import Forbidden
 from yarn_gpu_sched.engine.want import Demand, JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex
+from yarn_gpu_sched.policy.group import TOGETHER, Group, together
 
 Order = tuple[bool, int, float, float, str]
 STALE_MIN = 64
 
 
 class Line:
-    """The jobs that demand the same, in order of their ranks.
+    """The jobs of a group that demand the same, in order of their ranks.
 
     ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
     """
 
-    __slots__ = ("blocked", "demand", "heap", "jobs", "number", "offered")
+    __slots__ = ("blocked", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
 
-    def __init__(self, demand: Demand, number: int) -> None:
+    def __init__(self, group: Group, demand: Demand, number: int) -> None:
+        self.group = group
         self.demand = demand
         self.number = number
         self.jobs: dict[str, JobRecord] = {}
         self.heap: list[Order] = []
         self.blocked = False
         self.offered: Order | None = None
+        self.forbidden: Forbidden | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has one job."""
+        return len(self.jobs) == 1
+
+    def any_want(self) -> JobWant:
+        """Give the want of any job of it: as far as limits go they are equal."""
+        want = next(iter(self.jobs.values())).want
+        assert isinstance(want, JobWant)
+        return want
 
     def first(self) -> JobRecord | None:
         """Give the first job."""
@@ -53,14 +68,20 @@ class Line:
 
 
 class Queue:
-    """All wants that wait."""
+    """All wants that wait, in groups that each have an order of their own. ``group_of`` says where a want stands."""
 
-    def __init__(self, index: FreeIndex, key: Callable[[JobRecord], float]) -> None:
+    def __init__(
+        self,
+        index: FreeIndex,
+        key: Callable[[JobRecord], float],
+        group_of: Callable[[JobRecord, str], Group] = together,
+    ) -> None:
         self._index = index
         self._key = key
-        self._lines: dict[Demand, Line] = {}
+        self._group_of = group_of
+        self._lines: dict[tuple[Group, Demand], Line] = {}
         self._lines_made = 0
-        self._ready: list[tuple[Order, int, Line]] = []
+        self._ready: dict[Group, list[tuple[Order, int, Line]]] = {}
         self._for_slots: dict[str, dict[int, list[tuple[int, int, Line]]]] = {}
         self._for_gpus: dict[str, dict[int, Line]] = {}
         self._for_spare: dict[str, dict[int, Line]] = {}
@@ -75,17 +96,18 @@ class Queue:
                 self._leave(record, old)
             return
         rank = self._rank(record)
+        group = self._group_of(record, want.partition)
         if isinstance(old, JobWant):
-            if want.demand == old.demand and rank == record.rank:
+            if want.demand == old.demand and rank == record.rank and group == old.line.group:
                 want.line = old.line
                 record.want = want
                 return
             self._leave(record, old)
         record.want, record.rank = want, rank
-        line = self._lines.get(want.demand)
+        line = self._lines.get((group, want.demand))
         if line is None:
             self._lines_made += 1
-            line = self._lines[want.demand] = Line(want.demand, self._lines_made)
+            line = self._lines[group, want.demand] = Line(group, want.demand, self._lines_made)
         want.line = line
         line.put(record)
         self._offer(line)
@@ -100,13 +122,17 @@ class Queue:
         if line.jobs:
             self._offer(line)
         else:
-            del self._lines[want.demand]
+            del self._lines[line.group, line.demand]
             if line.blocked:
                 self._forget_blocked(line)
 
     def _forget_blocked(self, line: Line) -> None:
         partition = line.demand.partition
-        for lines in (self._for_gpus.get(partition), self._for_spare.get(partition), self._for_masters):
+        for lines in (
+            self._for_gpus.get(partition),
+            self._for_spare.get(partition),
+            self._for_masters,
+        ):
             if lines is not None:
                 lines.pop(line.number, None)
         for waiting in self._for_slots.get(partition, {}).values():
@@ -116,11 +142,15 @@ class Queue:
         first = None if line.blocked else line.first()
         if first is not None and first.rank is not line.offered:
             line.offered = first.rank
-            heappush(self._ready, (first.rank, line.number, line))
+            heappush(self._ready.setdefault(line.group, []), (first.rank, line.number, line))
 
-    def first(self) -> JobWant | None:
-        """Give the first want of the lines that are ready."""
-        ready = self._ready
+    def groups(self) -> list[Group]:
+        """List the groups in which somebody may be ready."""
+        return list(self._ready)
+
+    def first(self, group: Group = TOGETHER) -> JobWant | None:
+        """Give the first want of a group's lines that are ready."""
+        ready = self._ready.get(group, [])
         while ready:
             order, _, line = ready[0]
             if line.jobs and not line.blocked:
@@ -132,7 +162,12 @@ class Queue:
                 line.offered = None
             if line.jobs:
                 self._offer(line)
+        self._ready.pop(group, None)
         return None
+
+    def anybody(self) -> bool:
+        """Tell whether any want is ready."""
+        return any(self.first(group) is not None for group in self.groups())
 
     def next_in_order(self) -> JobWant | None:
         """Give the first want of all; None if its line is blocked."""
@@ -168,9 +203,10 @@ class Queue:
     def faults(self) -> Iterator[str]:
         """Say which line is neither ready nor waiting for anything, or both."""
         numbers = Counter(line.number for line in self._blocked())
-        ready = {line.number for _, _, line in self._ready}
+        ready = {line.number for lines in self._ready.values() for _, _, line in lines}
         for line in self._lines.values():
-            if numbers[line.number] != int(line.blocked) or (not line.blocked and line.number not in ready):
+            waits = line.blocked and line.forbidden is None
+            if numbers[line.number] != int(waits) or (not line.blocked and line.number not in ready):
                 yield f"the line of {line.demand} is neither ready nor blocked, or twice"
 
     def _blocked(self) -> Iterator[Line]:
@@ -181,6 +217,19 @@ class Queue:
             yield from groups.values()
 
     # Blocking and waking
+
+    def lines(self) -> list[Line]:
+        """List all lines."""
+        return list(self._lines.values())
+
+    def forbid(self, line: Line, forbidden: Forbidden | None) -> None:
+        """Let a line wait because a limit forbids what it wants; None: it does so no more."""
+        if line.blocked:
+            self._forget_blocked(line)
+        line.forbidden = forbidden
+        line.blocked = forbidden is not None
+        if forbidden is None:
+            self._offer(line)
 
     def block(self, want: JobWant, *, for_masters: bool) -> None:
         """Let a want's line wait until something that it lacks is freed."""

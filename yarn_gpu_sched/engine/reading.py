@@ -6,10 +6,10 @@ from itertools import islice
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.views import ClusterView, GpuUse, JobView, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
-from yarn_gpu_sched.model.cluster import VirtualClusterRecord
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.model.tenants import VirtualClusterRecord
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 
@@ -87,7 +87,7 @@ def _server_view(core: Core, use: ServerUse) -> ServerView:
 
 def virtual_cluster_views(core: Core, after: str, limit: int) -> tuple[list[VirtualClusterUse], int]:
     """Show a page of virtual clusters in order of their paths, and how many there are in all."""
-    paths = sorted(path for path in core.state.virtual_clusters if path)
+    paths = sorted(path for path, record in core.state.virtual_clusters.items() if path and record.told)
     start = bisect_right(paths, after) if after else 0
     page = islice(paths, start, start + max(0, limit))
     return [_virtual_cluster_view(core.state.virtual_clusters[path]) for path in page], len(paths)

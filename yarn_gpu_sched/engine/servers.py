@@ -18,7 +18,8 @@ def on_server_changed(core: Core, event: ServerChanged) -> None:
             return
         core.seen.remove(known.server)
         _partition_changes(core, known.server)
-    core.seen.add(server)
+    if core.seen.add(server):
+        core.limits_changed()
     _partition_changes(core, server)
     core.state.put_server(server)
 
@@ -52,6 +53,7 @@ def on_server_removed(core: Core, event: ServerRemoved) -> None:
 def on_virtual_cluster_changed(core: Core, event: VirtualClusterChanged) -> None:
     """Add a virtual cluster or change it."""
     core.state.virtual_cluster(event.virtual_cluster.path).virtual_cluster = event.virtual_cluster
+    core.limits_changed(event.virtual_cluster.path)
 
 
 def on_virtual_cluster_removed(core: Core, event: VirtualClusterRemoved) -> None:
@@ -60,3 +62,4 @@ def on_virtual_cluster_removed(core: Core, event: VirtualClusterRemoved) -> None
     if found is not None:
         found.virtual_cluster = None
         core.state.forget_unused(found)
+        core.limits_changed(event.path)

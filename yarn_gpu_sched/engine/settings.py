@@ -47,6 +47,9 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """How long a gang waits at a level of locality before the next, seconds; 0, or 0.001 to 86,400. 0: it takes what there is
     at once."""
 
+    relax_after_max_s: float = 3_600.0
+    """Most seconds at a level that a job's own tag may say, where its virtual cluster does not; 0 to 31,536,000."""
+
     policy: str = "fifo"
     """Name of the policy."""
 
@@ -64,6 +67,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("gather_s", self.gather_s, 4, 600)
         if self.relax_after_s:
             _between("relax_after_s", self.relax_after_s, 0.001, 86_400)
+        _between("relax_after_max_s", self.relax_after_max_s, 0, 31_536_000)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

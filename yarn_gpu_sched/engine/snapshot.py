@@ -182,6 +182,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.seen.most = {name: dict(makes) for name, makes in image.seen_most}
     core.seen.lending = dict.fromkeys(image.seen_lending)
     core.policy_wake_s = image.policy_wake_s
+    core.limits_changed()
     for record in core.state.jobs.values():
         if record.known:
             core.add_to_order(record)

@@ -7,6 +7,7 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
+from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
@@ -14,6 +15,7 @@ from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tag import shown
 
 NAMED_MAX = 5
@@ -178,6 +180,9 @@ class _Answer:
             return self._masters()
         if not any(core.index.fits_empty(partition, demand.kinds) for partition in partitions_of(core, demand)):
             return self._never_fits_now()
+        found = forbidden(core.state.tenants, core.in_force, want)
+        if found is not None:
+            return self._say(found.code, f"{self._asks()}; {found.sentence}")
         if not self._is_blocked() and find_quietly(core, demand) is not None:
             return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
         return self._by_what_is_free()
@@ -185,7 +190,9 @@ class _Answer:
     def _by_what_is_free(self) -> WaitingReason:
         core, demand = self._core, self._demand
         if demand.gpus > self._gpus_free:
-            return self._say(ReasonCode.CLUSTER_FULL, f"{self._asks()}; {self._free()}")
+            over = self._over_quota()
+            code = ReasonCode.VC_QUOTA if over else ReasonCode.CLUSTER_FULL
+            return self._say(code, f"{self._asks()}; {over}{self._free()}")
         if any(core.index.slots(demand.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
             sentence = f"{self._asks()}; {self._free()}, but {self._slots()}"
             return self._say(ReasonCode.FRAGMENTED, sentence)
@@ -193,6 +200,16 @@ class _Answer:
             sentence = f"{self._asks()}; {self._free()}, but not where it may go: {self._reach()}"
             return self._say(ReasonCode.CONFINED, sentence)
         return self._say(ReasonCode.OTHER_RESOURCES, f"{self._asks()}; {self._free()}, but {self._short_of()}")
+
+    def _over_quota(self) -> str:
+        """Say whose quota it would exceed, the lowest queue's first; empty if nobody's."""
+        want, core = self._want, self._core
+        for path in reversed(lineage(want.vc)):
+            quota = core.in_force.limits(path, want.partition).quota_gpus
+            used = core.state.tenants.get(path).gpus_used(want.partition)
+            if quota is not None and used + want.gpus > quota:
+                return f"queue {path} uses {used} GPUs and its quota is {quota}, so it would borrow; "
+        return ""
 
     def _is_blocked(self) -> bool:
         """Tell whether a pass has found that there is no place, and nothing was freed since."""

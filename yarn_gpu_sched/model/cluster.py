@@ -3,6 +3,7 @@
 Every change of use goes through here, so the sums and the placement index follow it.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from yarn_gpu_sched.model.assignment import Assignment
@@ -13,8 +14,8 @@ from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
+from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
 from yarn_gpu_sched.model.transaction import Transaction
-from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 
 class ServerIndex(Protocol):
@@ -33,32 +34,6 @@ class ServerIndex(Protocol):
         """Forget all servers."""
 
 
-class VirtualClusterRecord:
-    """A virtual cluster with the sums over its jobs. ``virtual_cluster`` is None while only jobs speak of it."""
-
-    __slots__ = (
-        "jobs",
-        "jobs_pending",
-        "jobs_running",
-        "path",
-        "used_gpus",
-        "used_mb",
-        "used_vcores",
-        "virtual_cluster",
-    )
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.virtual_cluster: VirtualCluster | None = None
-        self.used_mb = self.used_vcores = self.used_gpus = 0
-        self.jobs = self.jobs_pending = self.jobs_running = 0
-
-    @property
-    def used(self) -> Resource:
-        """What its jobs hold."""
-        return Resource(self.used_mb, self.used_vcores, self.used_gpus)
-
-
 class ClusterState:
     """What is where. ``am_…`` are the sums over application masters on servers with GPUs, live or under way."""
 
@@ -68,7 +43,8 @@ class ClusterState:
         self.servers: dict[str, ServerUse] = {}
         self.containers: dict[str, Container] = {}
         self.jobs: dict[str, JobRecord] = {}
-        self.virtual_clusters: dict[str, VirtualClusterRecord] = {}
+        self.tenants = Tenants()
+        self.virtual_clusters = self.tenants.by_path
         self.decisions: dict[int, Decision] = {}
         self.capacity = NOTHING
         self.used_mb = self.used_vcores = self.used_gpus = 0
@@ -94,9 +70,22 @@ class ClusterState:
         else:
             self._count_server(use, -1)
             self.index.remove(use)
+            if server.partition != use.server.partition:
+                self._move_charges(use, server.partition)
             use.set_server(server, self.cpu_share)
         self._count_server(use, 1)
         self.index.add(use)
+
+    def _move_charges(self, use: ServerUse, partition: str) -> None:
+        """Charge what is held on a server to another partition."""
+        held = [(container.job_id, container.resource) for container in use.containers.values()]
+        for decision_id, part in use.in_flight.items():
+            amount = Resource(part.memory_mb, part.vcores, part.gpus)
+            held.append((self.decisions[decision_id].job_id, amount))
+        for job_id, amount in held:
+            job = self.jobs[job_id].job
+            self.tenants.charge(job.vc, job.user, use.server.partition, amount, -1)
+            self.tenants.charge(job.vc, job.user, partition, amount, 1)
 
     def remove_server(self, server_id: str) -> list[Container]:
         """Remove a server and all that is in use there; return the containers that are gone with it."""
@@ -150,15 +139,25 @@ class ClusterState:
         record = self.jobs.pop(job_id)
         self._leave(record.job.vc)
 
-    def move_job(self, record: JobRecord, vc: str) -> None:
-        """Charge a job to another virtual cluster."""
-        old, new = self.virtual_clusters[record.job.vc], self.virtual_cluster(vc)
-        for virtual_cluster, sign in ((old, -1), (new, 1)):
-            virtual_cluster.used_mb += sign * record.used_mb
-            virtual_cluster.used_vcores += sign * record.used_vcores
-            virtual_cluster.used_gpus += sign * record.used_gpus
-        new.jobs += 1
-        self._leave(old.path)
+    def move_job(self, record: JobRecord, job: Job) -> None:
+        """Take what is newly said of a job, and charge it to the virtual cluster and the user that are named now."""
+        before, record.job = record.job, job
+        if (before.vc, before.user) == (job.vc, job.user):
+            return
+        self.virtual_cluster(job.vc).jobs += 1
+        for partition, amount in self._holds(record):
+            self.tenants.charge(before.vc, before.user, partition, amount, -1)
+            self.tenants.charge(job.vc, job.user, partition, amount, 1)
+        self._leave(before.vc)
+
+    def _holds(self, record: JobRecord) -> Iterator[tuple[str, Resource]]:
+        """List what a job holds, with the partitions."""
+        for container in record.containers.values():
+            yield self.servers[container.server_id].server.partition, container.resource
+        for decision_id in record.decisions:
+            for part in self.decisions[decision_id].parts:
+                if decision_id in part.use.in_flight:
+                    yield part.use.server.partition, Resource(part.memory_mb, part.vcores, part.gpus)
 
     def _leave(self, vc: str) -> None:
         virtual_cluster = self.virtual_clusters[vc]
@@ -167,31 +166,21 @@ class ClusterState:
 
     def virtual_cluster(self, path: str) -> VirtualClusterRecord:
         """Get a virtual cluster; it comes to be where nobody has spoken of it."""
-        found = self.virtual_clusters.get(path)
-        if found is None:
-            found = self.virtual_clusters[path] = VirtualClusterRecord(path)
-        return found
+        return self.tenants.get(path)
 
     def forget_unused(self, virtual_cluster: VirtualClusterRecord) -> None:
         """Forget a virtual cluster that neither configuration nor any job speaks of."""
-        if virtual_cluster.virtual_cluster is None and not virtual_cluster.jobs:
-            del self.virtual_clusters[virtual_cluster.path]
+        self.tenants.forget_unused(virtual_cluster)
 
-    def _charge(self, record: JobRecord, amount: Resource, sign: int) -> None:
-        gpus = sign * amount.gpus
-        virtual_cluster = self.virtual_clusters[record.job.vc]
-        record.used_gpus += gpus
-        virtual_cluster.used_gpus += gpus
-        self.used_gpus += gpus
-        if not amount.memory_mb and not amount.vcores:
-            return
-        memory_mb, vcores = sign * amount.memory_mb, sign * amount.vcores
+    def _charge(self, record: JobRecord, partition: str, amount: Resource, sign: int) -> None:
+        memory_mb, vcores, gpus = sign * amount.memory_mb, sign * amount.vcores, sign * amount.gpus
         record.used_mb += memory_mb
         record.used_vcores += vcores
-        virtual_cluster.used_mb += memory_mb
-        virtual_cluster.used_vcores += vcores
+        record.used_gpus += gpus
         self.used_mb += memory_mb
         self.used_vcores += vcores
+        self.used_gpus += gpus
+        self.tenants.charge(record.job.vc, record.job.user, partition, amount, sign)
 
     # Containers
 
@@ -201,7 +190,7 @@ class ClusterState:
         self.containers[container.container_id] = container
         use.containers[container.container_id] = container
         self.jobs[container.job_id].containers[container.container_id] = container
-        self._charge(self.jobs[container.job_id], container.resource, 1)
+        self._charge(self.jobs[container.job_id], use.server.partition, container.resource, 1)
         if container.application_master and use.gpus:
             self._count_master(container.resource, 1)
         use.recount()
@@ -212,7 +201,7 @@ class ClusterState:
         container = self.containers.pop(container_id)
         use, record = self.servers[container.server_id], self.jobs[container.job_id]
         del use.containers[container_id], record.containers[container_id]
-        self._charge(record, container.resource, -1)
+        self._charge(record, use.server.partition, container.resource, -1)
         if container.application_master and use.gpus:
             self._count_master(container.resource, -1)
         resource = container.resource
@@ -236,7 +225,8 @@ class ClusterState:
         record.decisions.add(decision_id)
         for part in decision.parts:
             part.use.in_flight[decision_id] = part
-        self._charge(record, decision.held, 1)
+        if decision.parts:
+            self._charge(record, decision.parts[0].use.server.partition, decision.held, 1)
         for key, count in decision.members if decision.attempt == record.job.attempt else ():
             record.in_flight[key] = record.in_flight.get(key, 0) + count
         if decision.application_master and decision.parts and decision.parts[0].use.gpus:
@@ -306,7 +296,7 @@ class ClusterState:
         if use.in_flight.pop(decision.decision_id, None) is None:
             return
         amount = Resource(part.memory_mb, part.vcores, part.gpus)
-        self._charge(record, amount, -1)
+        self._charge(record, use.server.partition, amount, -1)
         if decision.application_master and use.gpus:
             self._count_master(amount, -1)
         use.give(part.memory_mb, part.vcores, part.mask, part.gpus)

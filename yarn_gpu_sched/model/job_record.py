@@ -43,8 +43,9 @@ class JobRecord:
     attempt was committed whole, so later asks are single containers. ``gang_under_way``: it is decided, its outcome awaited.
     ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
     ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
-    ``ceiling``: its gang is never placed looser. ``blacklist``: hosts and racks on which it wants nothing. ``refusal``: the job is
-    to be ended with this text. ``want`` and ``rank`` belong to the engine's queue.
+    ``ceiling``: its gang is never placed looser; ``relax_after_s``: how long it says that it waits at a level. ``blacklist``: hosts
+    and racks on which it wants nothing. ``refusal``: the job is to be ended with this text. ``want`` and ``rank`` belong to the
+    engine's queue.
 
     ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
     that was placed were lost since ``degraded_since_s`` and not replaced. ``requeued``: the resource manager was told to start this
@@ -88,6 +89,7 @@ class JobRecord:
         "presumed_ended",
         "rank",
         "refusal",
+        "relax_after_s",
         "requeued",
         "resync",
         "runtime_s",
@@ -107,6 +109,7 @@ class JobRecord:
         self.known = True
         self.gang: GangTag | None = None
         self.ceiling = ANYWHERE
+        self.relax_after_s: int | None = None
         self.asks: tuple[Ask, ...] = ()
         self.blacklist: tuple[str, ...] = ()
         self.in_flight: dict[AskKey, int] = {}

@@ -10,6 +10,7 @@ import msgspec
 
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server_use import mask_of
 
@@ -156,23 +157,32 @@ def virtual_cluster_sums(state: ClusterState) -> Iterator[str]:
     """Add up containers by job, jobs by VC, VCs to the cluster."""
     by_vc: dict[str, Resource] = {}
     for job_id, record in state.jobs.items():
-        held = NOTHING
-        for container in record.containers.values():
-            held = held.plus(container.resource)
-        for decision_id in sorted(record.decisions):
-            for part in state.decisions[decision_id].parts:
-                if decision_id in part.use.in_flight:
-                    held = held.plus(Resource(part.memory_mb, part.vcores, part.gpus))
+        held = _held_by(state, record)
         if held != record.used:
             yield f"job {job_id} counts {record.used} in use, its containers and decisions hold {held}"
         by_vc[record.job.vc] = by_vc.get(record.job.vc, NOTHING).plus(held)
     total = NOTHING
     for path, virtual_cluster in state.virtual_clusters.items():
-        total = total.plus(virtual_cluster.used)
-        if virtual_cluster.used != by_vc.get(path, NOTHING):
-            yield f"VC {path} counts {virtual_cluster.used} in use, its jobs hold {by_vc.get(path, NOTHING)}"
+        below = by_vc.get(path, NOTHING)
+        for under in virtual_cluster.below.values():
+            below = below.plus(under.used)
+        if virtual_cluster.above is None:
+            total = total.plus(virtual_cluster.used)
+        if virtual_cluster.used != below:
+            yield f"VC {path} counts {virtual_cluster.used} in use, its jobs and the queues below it hold {below}"
     if total != state.used:
         yield f"the cluster counts {state.used} in use, its VCs hold {total}"
+
+
+def _held_by(state: ClusterState, record: JobRecord) -> Resource:
+    held = NOTHING
+    for container in record.containers.values():
+        held = held.plus(container.resource)
+    for decision_id in sorted(record.decisions):
+        for part in state.decisions[decision_id].parts:
+            if decision_id in part.use.in_flight:
+                held = held.plus(Resource(part.memory_mb, part.vcores, part.gpus))
+    return held
 
 
 @law(4, "a gang is placed with all of its containers or none")

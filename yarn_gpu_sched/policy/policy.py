@@ -6,6 +6,7 @@ from typing import Protocol
 from yarn_gpu_sched.policy.facts import Facts
 from yarn_gpu_sched.policy.fifo import Fifo, FifoStrict, Sjf
 from yarn_gpu_sched.policy.intent import Intent
+from yarn_gpu_sched.policy.philly import Philly
 from yarn_gpu_sched.policy.preemptive import Las, Srtf, Tiresias
 from yarn_gpu_sched.policy.view import View
 
@@ -24,7 +25,9 @@ class Policy(Protocol):
         """Yield what is wanted, one intent after the other, until nothing is left to do in this pass."""
 
 
-POLICIES: dict[str, Callable[[], Policy]] = {made.name: made for made in (Fifo, FifoStrict, Sjf, Srtf, Las, Tiresias)}
+POLICIES: dict[str, Callable[[], Policy]] = {
+    made.name: made for made in (Fifo, FifoStrict, Philly, Sjf, Srtf, Las, Tiresias)
+}
 """Every policy by its name."""
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.placement import Placement
 from yarn_gpu_sched.policy.facts import Facts
+from yarn_gpu_sched.policy.group import Group
 
 
 class Want(Protocol):
@@ -75,6 +76,18 @@ class View(Protocol):
 
     def next_in_order(self) -> Want | None:
         """Give the first want of all that wait; None where it has been said to wait, or nobody waits."""
+
+    def groups(self) -> list[Group]:
+        """List the groups in which a want is ready, in no order; of a policy that is not ``grouped`` there are none."""
+
+    def next_of(self, group: Group) -> Want | None:
+        """Give the first ready want of a group, or None when nothing of it is left to examine; in the order of `next_ready`."""
+
+    def share(self, path: str, partition: str) -> tuple[int, int | None]:
+        """Say how many GPUs of a partition a queue uses, all below it included, and what its quota is (None: it has none)."""
+
+    def used_by(self, group: Group) -> int:
+        """Count the GPUs of the partition that a group's user uses in its virtual cluster."""
 
     def waiting(self) -> list[Want]:
         """List all wants of gangs, one a job, also those that have been said to wait, in no order."""

@@ -56,6 +56,14 @@ def virtual_cluster_message(vc: VirtualCluster) -> virtual_cluster_pb2.VirtualCl
         maximum_gpus=vc.maximum_gpus,
         running=vc.running,
         untagged_jobs=UNTAGGED_JOBS_NUMBERS[vc.debounce],
+        parent=vc.parent,
+        capacities=[
+            virtual_cluster_pb2.QueueCapacity(
+                partition=one.partition, capacity=one.capacity, maximum_capacity=one.maximum
+            )
+            for one in vc.capacities
+        ],
+        settings=dict(vc.settings),
     )
 
 

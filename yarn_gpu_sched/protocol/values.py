@@ -14,7 +14,7 @@ from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
-from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+from yarn_gpu_sched.model.virtual_cluster import QueueCapacity, VirtualCluster
 from yarn_gpu_sched.protocol import bounds
 from yarn_gpu_sched.protocol.bad_field import BadField
 from yarn_gpu_sched.protocol.bounds import (
@@ -73,13 +73,35 @@ def server_value(message: server_pb2.Server) -> Server:
 
 def virtual_cluster_value(message: virtual_cluster_pb2.VirtualCluster) -> VirtualCluster:
     """Convert a virtual cluster; an absent quota or maximum is None."""
+    if len(message.capacities) > bounds.PARTITIONS_MAX:
+        raise BadField("capacities", f"{len(message.capacities)} partitions", f"at most {bounds.PARTITIONS_MAX}")
+    if len(message.settings) > bounds.QUEUE_SETTINGS_MAX:
+        raise BadField("settings", f"{len(message.settings)} settings", f"at most {bounds.QUEUE_SETTINGS_MAX}")
     return VirtualCluster(
         checked_path("path", message.path),
         message.quota_gpus if message.HasField("quota_gpus") else None,
         message.maximum_gpus if message.HasField("maximum_gpus") else None,
         message.running,
         known("untagged_jobs", message.untagged_jobs, UNTAGGED_JOBS),
+        message.parent,
+        tuple(_capacity(one) for one in sorted(message.capacities, key=lambda one: one.partition)),
+        tuple(
+            (checked_id("settings", name), _words(f"settings[{name}]", value))
+            for name, value in sorted(message.settings.items())
+        ),
     )
+
+
+def _capacity(message: virtual_cluster_pb2.QueueCapacity) -> QueueCapacity:
+    return QueueCapacity(
+        checked_text("partition", message.partition),
+        _words("capacity", message.capacity),
+        _words("maximum_capacity", message.maximum_capacity),
+    )
+
+
+def _words(field: str, value: str) -> str:
+    return checked_text(field, value, bounds.TEXT_CHARACTERS_MAX)
 
 
 def _time_s(message: job_pb2.Job, field: Literal["submit_time", "expire_time"]) -> float | None:

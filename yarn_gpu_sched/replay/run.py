@@ -9,7 +9,9 @@ import msgspec
 
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.model.gang_tag import CONTAINERS_MAX
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy, policy_named
+from yarn_gpu_sched.policy.philly import Philly
 from yarn_gpu_sched.replay.layout import domain_size, servers_of
 from yarn_gpu_sched.replay.quotas import Quotas
 from yarn_gpu_sched.replay.scenario import Scenario
@@ -48,12 +50,14 @@ def replay(
     check_jobs(trace)
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     chosen = policy_named(policy) if isinstance(policy, str) else policy
+    quotas = scenario.quotas
     simulation = Simulation(
         trace.jobs,
         servers_of(scenario.gpus, scenario.domains),
         EngineSettings(relax_after_s=scenario.relax_after_s, ended_jobs_max=0),
         scenario.overheads,
         policy=chosen,
+        virtual_clusters=[] if quotas is None else [VirtualCluster(vc, gpus) for vc, gpus in quotas.by_vc.items()],
         audit=audit,
     )
     simulation.run(progress)
@@ -77,7 +81,11 @@ def _refusals(trace: Trace, attempts: list[Attempt], gpus: int) -> Iterator[str]
 
 
 def _about_quotas(quotas: Quotas | None, policy: str) -> list[str]:
-    return [] if quotas is None else [f"quotas are NOT kept: policy {policy} knows none", *quotas.noted]
+    if quotas is None:
+        return []
+    return (
+        quotas.noted if policy == Philly.name else [f"quotas are NOT kept: policy {policy} knows none", *quotas.noted]
+    )
 
 
 def _summary(trace: Trace, scenario: Scenario, policy: Policy, simulation: Simulation) -> Summary:

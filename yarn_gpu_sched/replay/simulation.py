@@ -3,7 +3,7 @@
 It decides nothing. At each instant all ends come first, then all submissions, then passes until nothing more is decided.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from yarn_gpu_sched.engine.events import (
     ResourceManagerRegistered,
     ServerChanged,
     SnapshotEnded,
+    VirtualClusterChanged,
 )
 from yarn_gpu_sched.model.ask import Ask, RequestKey
 from yarn_gpu_sched.model.job import Job, JobEnd
@@ -30,6 +31,7 @@ from yarn_gpu_sched.model.job_tags import SECONDS_MAX
 from yarn_gpu_sched.model.outcome import COMMITTED
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
 from yarn_gpu_sched.replay.delays import FreeTime
 from yarn_gpu_sched.replay.schedule import Attempt
@@ -92,6 +94,7 @@ class Simulation:
         overheads: Overheads = Overheads(),  # noqa: B008 - a constant
         *,
         policy: Policy | None = None,
+        virtual_clusters: Iterable[VirtualCluster] = (),
         audit: bool = False,
     ) -> None:
         self.engine = Engine(settings, policy=policy)
@@ -111,12 +114,14 @@ class Simulation:
         self._sequence = 0
         self._stalling = Stalling(len(jobs), policy.name if policy else settings.policy)
         self._containers = 0
-        self._register(servers)
+        self._register(servers, virtual_clusters)
 
-    def _register(self, servers: list[Server]) -> None:
+    def _register(self, servers: list[Server], virtual_clusters: Iterable[VirtualCluster]) -> None:
         self._tell(ResourceManagerRegistered(now_s=0.0, cluster_id="replay", epoch=1))
         for server in servers:
             self._tell(ServerChanged(now_s=0.0, server=server))
+        for virtual_cluster in virtual_clusters:
+            self._tell(VirtualClusterChanged(now_s=0.0, virtual_cluster=virtual_cluster))
         self._tell(SnapshotEnded(now_s=0.0))
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> None:

@@ -191,6 +191,8 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         requeue_after_s=settings.requeue_after_s,
         gang_hold_s=settings.gang_hold_s,
         gather_s=settings.gather_s,
+        relax_after_s=settings.relax_after_s,
+        relax_after_max_s=settings.relax_after_max_s,
         policy=settings.policy,
     )
 

@@ -11,6 +11,9 @@ from yarn_gpu_sched.service.addresses import Address, loopback
 
 ENVIRONMENT_PREFIX = "YGS_"
 
+SECONDS_MIN = 0.001
+"""Least seconds of a timer, where there is one."""
+
 
 def _listen(text: str) -> str:
     return str(loopback(text))
@@ -26,6 +29,12 @@ def _absolute(text: str) -> str:
     if "\0" in text:
         raise ValueError("must be a path without NUL characters")
     return text
+
+
+def _seconds(value: float) -> float:
+    if 0 < value < SECONDS_MIN:
+        raise ValueError("must be 0, or 0.001 to 86400")
+    return value
 
 
 Listen = Annotated[str, pydantic.AfterValidator(_listen)]
@@ -147,11 +156,27 @@ class Settings(BaseSettings):
         ge=4,
         le=600,
     )
-    policy: Literal["fifo", "fifo_strict", "sjf"] = _setting(
-        "fifo",
-        "Who goes next: whoever was submitted first, where later ones may pass a blocked one (`fifo`) or not "
-        "(`fifo_strict`), or whoever declares the shortest run time (`sjf`). Policies that preempt are for replay.",
-        "fifo, fifo_strict or sjf",
+    relax_after_s: Annotated[float, pydantic.AfterValidator(_seconds)] = _setting(
+        150.0,
+        "Seconds that a gang waits at a level of locality before the next, where neither its tag nor its queue says; 0: it takes "
+        "what there is at once.",
+        "0, or 0.001 to 86400",
+        ge=0,
+        le=86_400,
+    )
+    relax_after_max_s: float = _setting(
+        3_600.0,
+        "Most such seconds that a tag may say, where its queue does not.",
+        "0 to 31536000",
+        ge=0,
+        le=31_536_000,
+    )
+    policy: Literal["philly", "fifo", "fifo_strict", "sjf"] = _setting(
+        "philly",
+        "Who goes next: virtual clusters by what they use of their quotas (`philly`), whoever was submitted first, where "
+        "later ones may pass a blocked one (`fifo`) or not (`fifo_strict`), or whoever declares the shortest run time (`sjf`). "
+        "Quotas and limits of queues hold with `philly` alone; policies that preempt by rules of their own are for replay.",
+        "philly, fifo, fifo_strict or sjf",
     )
 
     @pydantic.model_validator(mode="after")

@@ -44,7 +44,7 @@ class Stage:
         self._start_service()
 
     def _start_service(self) -> None:
-        arguments = ["--listen", self.address, "--binding-dir", str(self.bindings)]
+        arguments = ["--listen", self.address, "--binding-dir", str(self.bindings), "--relax-after-s", "0"]
         program = [sys.executable, "-c", "from yarn_gpu_sched.cli import main; main()", "serve", *arguments]
         # Settings of somebody's own service are not this one's.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("YGS_")}

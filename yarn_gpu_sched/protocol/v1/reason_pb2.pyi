@@ -53,6 +53,12 @@ class _WaitingReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wai
     """Its asks are watched for a while before they are taken as a gang."""
     WAITING_REASON_CODE_CONFINED: _WaitingReasonCode.ValueType  # 14
     """Enough is free, but not where its asks, its blacklist or its locality ceiling let it go."""
+    WAITING_REASON_CODE_VC_QUOTA: _WaitingReasonCode.ValueType  # 15
+    """It would use more than the quota of its virtual cluster, and too few GPUs are free to be borrowed."""
+    WAITING_REASON_CODE_VC_MAXIMUM: _WaitingReasonCode.ValueType  # 16
+    """Its virtual cluster, or a queue above it, would use more than it may."""
+    WAITING_REASON_CODE_USER_LIMIT: _WaitingReasonCode.ValueType  # 17
+    """Its user would use more of the virtual cluster than a user may."""
 
 class WaitingReasonCode(_WaitingReasonCode, metaclass=_WaitingReasonCodeEnumTypeWrapper):
     """Why a job waits."""
@@ -87,6 +93,12 @@ WAITING_REASON_CODE_GATHERING: WaitingReasonCode.ValueType  # 13
 """Its asks are watched for a while before they are taken as a gang."""
 WAITING_REASON_CODE_CONFINED: WaitingReasonCode.ValueType  # 14
 """Enough is free, but not where its asks, its blacklist or its locality ceiling let it go."""
+WAITING_REASON_CODE_VC_QUOTA: WaitingReasonCode.ValueType  # 15
+"""It would use more than the quota of its virtual cluster, and too few GPUs are free to be borrowed."""
+WAITING_REASON_CODE_VC_MAXIMUM: WaitingReasonCode.ValueType  # 16
+"""Its virtual cluster, or a queue above it, would use more than it may."""
+WAITING_REASON_CODE_USER_LIMIT: WaitingReasonCode.ValueType  # 17
+"""Its user would use more of the virtual cluster than a user may."""
 Global___WaitingReasonCode: _TypeAlias = WaitingReasonCode  # noqa: Y015
 
 @_typing.final

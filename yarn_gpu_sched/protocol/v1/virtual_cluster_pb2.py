@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'yarn_gpu_sched/v1/virtual_cluster.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"\xbb\x01\n\x0eVirtualCluster\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x17\n\nquota_gpus\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x19\n\x0cmaximum_gpus\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0f\n\x07running\x18\x04 \x01(\x08\x12\x36\n\runtagged_jobs\x18\x05 \x01(\x0e\x32\x1f.yarn_gpu_sched.v1.UntaggedJobsB\r\n\x0b_quota_gpusB\x0f\n\r_maximum_gpus\"\xa6\x01\n\x11VirtualClusterUse\x12:\n\x0fvirtual_cluster\x18\x01 \x01(\x0b\x32!.yarn_gpu_sched.v1.VirtualCluster\x12)\n\x04used\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x14\n\x0cjobs_running\x18\x03 \x01(\r\x12\x14\n\x0cjobs_pending\x18\x04 \x01(\r*I\n\x0cUntaggedJobs\x12\x1d\n\x19UNTAGGED_JOBS_UNSPECIFIED\x10\x00\x12\x1a\n\x16UNTAGGED_JOBS_DEBOUNCE\x10\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'yarn_gpu_sched/v1/virtual_cluster.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\"\xf5\x02\n\x0eVirtualCluster\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x17\n\nquota_gpus\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x19\n\x0cmaximum_gpus\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0f\n\x07running\x18\x04 \x01(\x08\x12\x36\n\runtagged_jobs\x18\x05 \x01(\x0e\x32\x1f.yarn_gpu_sched.v1.UntaggedJobs\x12\x0e\n\x06parent\x18\x06 \x01(\x08\x12\x34\n\ncapacities\x18\x07 \x03(\x0b\x32 .yarn_gpu_sched.v1.QueueCapacity\x12\x41\n\x08settings\x18\x08 \x03(\x0b\x32/.yarn_gpu_sched.v1.VirtualCluster.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_quota_gpusB\x0f\n\r_maximum_gpus\"N\n\rQueueCapacity\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\t\x12\x18\n\x10maximum_capacity\x18\x03 \x01(\t\"\xeb\x01\n\x11VirtualClusterUse\x12:\n\x0fvirtual_cluster\x18\x01 \x01(\x0b\x32!.yarn_gpu_sched.v1.VirtualCluster\x12)\n\x04used\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x14\n\x0cjobs_running\x18\x03 \x01(\r\x12\x14\n\x0cjobs_pending\x18\x04 \x01(\r\x12\x31\n\x06shares\x18\x05 \x03(\x0b\x32!.yarn_gpu_sched.v1.PartitionShare\x12\x10\n\x08warnings\x18\x06 \x03(\t\"\xb5\x01\n\x0ePartitionShare\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x17\n\nquota_gpus\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x19\n\x0cmaximum_gpus\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x11\n\tused_gpus\x18\x04 \x01(\r\x12\x15\n\rborrowed_gpus\x18\x05 \x01(\r\x12\x12\n\ntranslated\x18\x06 \x01(\x08\x42\r\n\x0b_quota_gpusB\x0f\n\r_maximum_gpus*I\n\x0cUntaggedJobs\x12\x1d\n\x19UNTAGGED_JOBS_UNSPECIFIED\x10\x00\x12\x1a\n\x16UNTAGGED_JOBS_DEBOUNCE\x10\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,10 +33,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.virtual_c
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_UNTAGGEDJOBS']._serialized_start=455
-  _globals['_UNTAGGEDJOBS']._serialized_end=528
+  _globals['_VIRTUALCLUSTER_SETTINGSENTRY']._loaded_options = None
+  _globals['_VIRTUALCLUSTER_SETTINGSENTRY']._serialized_options = b'8\001'
+  _globals['_UNTAGGEDJOBS']._serialized_start=974
+  _globals['_UNTAGGEDJOBS']._serialized_end=1047
   _globals['_VIRTUALCLUSTER']._serialized_start=97
-  _globals['_VIRTUALCLUSTER']._serialized_end=284
-  _globals['_VIRTUALCLUSTERUSE']._serialized_start=287
-  _globals['_VIRTUALCLUSTERUSE']._serialized_end=453
+  _globals['_VIRTUALCLUSTER']._serialized_end=470
+  _globals['_VIRTUALCLUSTER_SETTINGSENTRY']._serialized_start=391
+  _globals['_VIRTUALCLUSTER_SETTINGSENTRY']._serialized_end=438
+  _globals['_QUEUECAPACITY']._serialized_start=472
+  _globals['_QUEUECAPACITY']._serialized_end=550
+  _globals['_VIRTUALCLUSTERUSE']._serialized_start=553
+  _globals['_VIRTUALCLUSTERUSE']._serialized_end=788
+  _globals['_PARTITIONSHARE']._serialized_start=791
+  _globals['_PARTITIONSHARE']._serialized_end=972
 # @@protoc_insertion_point(module_scope)

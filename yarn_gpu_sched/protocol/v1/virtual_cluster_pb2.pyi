@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as _resource_pb2
 import builtins as _builtins
@@ -40,15 +42,38 @@ Global___UntaggedJobs: _TypeAlias = UntaggedJobs  # noqa: Y015
 
 @_typing.final
 class VirtualCluster(_message.Message):
-    """A tenant with a GPU quota; one YARN leaf queue."""
+    """A tenant with a GPU quota: one YARN leaf queue; or a queue above others, whose limits hold for all of them together."""
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SettingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     PATH_FIELD_NUMBER: _builtins.int
     QUOTA_GPUS_FIELD_NUMBER: _builtins.int
     MAXIMUM_GPUS_FIELD_NUMBER: _builtins.int
     RUNNING_FIELD_NUMBER: _builtins.int
     UNTAGGED_JOBS_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    CAPACITIES_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """Full queue path, for example "root.research". At most 1024 characters."""
     quota_gpus: _builtins.int
@@ -59,6 +84,16 @@ class VirtualCluster(_message.Message):
     """False while the queue is stopped or draining in YARN."""
     untagged_jobs: Global___UntaggedJobs.ValueType
     """How its jobs without a gang tag are taken."""
+    parent: _builtins.bool
+    """True for a queue that holds queues, not jobs."""
+    @_builtins.property
+    def capacities(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueCapacity]:
+        """What it has of each partition, as configured; counts before quota_gpus and maximum_gpus. At most 64."""
+
+    @_builtins.property
+    def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Its settings for this scheduler by name ("relax-after-s"), as configured. At most 64."""
+
     def __init__(
         self,
         *,
@@ -67,10 +102,13 @@ class VirtualCluster(_message.Message):
         maximum_gpus: _builtins.int | None = ...,
         running: _builtins.bool = ...,
         untagged_jobs: Global___UntaggedJobs.ValueType = ...,
+        parent: _builtins.bool = ...,
+        capacities: _abc.Iterable[Global___QueueCapacity] | None = ...,
+        settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "quota_gpus", b"quota_gpus"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "path", b"path", "quota_gpus", b"quota_gpus", "running", b"running", "untagged_jobs", b"untagged_jobs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "capacities", b"capacities", "maximum_gpus", b"maximum_gpus", "parent", b"parent", "path", b"path", "quota_gpus", b"quota_gpus", "running", b"running", "settings", b"settings", "untagged_jobs", b"untagged_jobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__maximum_gpus: _TypeAlias = _typing.Literal["maximum_gpus"]  # noqa: Y015
     _WhichOneofArgType__maximum_gpus: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus"]  # noqa: Y015
@@ -84,6 +122,36 @@ class VirtualCluster(_message.Message):
 Global___VirtualCluster: _TypeAlias = VirtualCluster  # noqa: Y015
 
 @_typing.final
+class QueueCapacity(_message.Message):
+    """What a queue has of a partition, in the words of YARN's capacity-scheduler.xml."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    MAXIMUM_CAPACITY_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """The partition; empty: the default one."""
+    capacity: _builtins.str
+    """For example "[memory=16384,vcores=32,yarn.io/gpu=8]", "40" (percent) or "4w" (weight). Empty: not configured. At most 4096 characters."""
+    maximum_capacity: _builtins.str
+    """The maximum, in absolute units or percent; empty: none of its own. At most 4096 characters."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        capacity: _builtins.str = ...,
+        maximum_capacity: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "maximum_capacity", b"maximum_capacity", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueCapacity: _TypeAlias = QueueCapacity  # noqa: Y015
+
+@_typing.final
 class VirtualClusterUse(_message.Message):
     """A virtual cluster with its use, as listed to people and programs."""
 
@@ -93,6 +161,8 @@ class VirtualClusterUse(_message.Message):
     USED_FIELD_NUMBER: _builtins.int
     JOBS_RUNNING_FIELD_NUMBER: _builtins.int
     JOBS_PENDING_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     jobs_running: _builtins.int
     """Jobs that have at least one container."""
     jobs_pending: _builtins.int
@@ -105,6 +175,14 @@ class VirtualClusterUse(_message.Message):
     def used(self) -> _resource_pb2.Resource:
         """What its containers hold, application masters included."""
 
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionShare]:
+        """What it has and uses of each partition."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is wrong with its configuration, a sentence each."""
+
     def __init__(
         self,
         *,
@@ -112,11 +190,62 @@ class VirtualClusterUse(_message.Message):
         used: _resource_pb2.Resource | None = ...,
         jobs_running: _builtins.int = ...,
         jobs_pending: _builtins.int = ...,
+        shares: _abc.Iterable[Global___PartitionShare] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["used", b"used", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "used", b"used", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "shares", b"shares", "used", b"used", "virtual_cluster", b"virtual_cluster", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VirtualClusterUse: _TypeAlias = VirtualClusterUse  # noqa: Y015
+
+@_typing.final
+class PartitionShare(_message.Message):
+    """What a virtual cluster has and uses of a partition, in whole GPUs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUOTA_GPUS_FIELD_NUMBER: _builtins.int
+    MAXIMUM_GPUS_FIELD_NUMBER: _builtins.int
+    USED_GPUS_FIELD_NUMBER: _builtins.int
+    BORROWED_GPUS_FIELD_NUMBER: _builtins.int
+    TRANSLATED_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """The partition; empty: the default one."""
+    quota_gpus: _builtins.int
+    """Its quota; absent: none is configured."""
+    maximum_gpus: _builtins.int
+    """Most GPUs that it may use; absent: no limit of its own."""
+    used_gpus: _builtins.int
+    """GPUs that its jobs and those of the queues below it use."""
+    borrowed_gpus: _builtins.int
+    """Of these, what jobs use that do not fit into the quota, in order of their start."""
+    translated: _builtins.bool
+    """True where the quota was configured in percent or as a weight: it is of the largest capacity that the partition ever had."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        quota_gpus: _builtins.int | None = ...,
+        maximum_gpus: _builtins.int | None = ...,
+        used_gpus: _builtins.int = ...,
+        borrowed_gpus: _builtins.int = ...,
+        translated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "maximum_gpus", b"maximum_gpus", "quota_gpus", b"quota_gpus"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus", "_quota_gpus", b"_quota_gpus", "borrowed_gpus", b"borrowed_gpus", "maximum_gpus", b"maximum_gpus", "partition", b"partition", "quota_gpus", b"quota_gpus", "translated", b"translated", "used_gpus", b"used_gpus"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__maximum_gpus: _TypeAlias = _typing.Literal["maximum_gpus"]  # noqa: Y015
+    _WhichOneofArgType__maximum_gpus: _TypeAlias = _typing.Literal["_maximum_gpus", b"_maximum_gpus"]  # noqa: Y015
+    _WhichOneofReturnType__quota_gpus: _TypeAlias = _typing.Literal["quota_gpus"]  # noqa: Y015
+    _WhichOneofArgType__quota_gpus: _TypeAlias = _typing.Literal["_quota_gpus", b"_quota_gpus"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__maximum_gpus) -> _WhichOneofReturnType__maximum_gpus | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__quota_gpus) -> _WhichOneofReturnType__quota_gpus | None: ...
+
+Global___PartitionShare: _TypeAlias = PartitionShare  # noqa: Y015

@@ -55,15 +55,21 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   @Override public Map<String, VirtualCluster> virtualClusters() {
     Map<String, VirtualCluster> all = new TreeMap<>();
     for (CSQueue queue : List.copyOf(scheduler.getCapacitySchedulerQueueManager().getQueues().values())) {
-      if (!(queue instanceof AbstractLeafQueue)) continue;
       String key = CapacitySchedulerConfiguration.PREFIX + queue.getQueuePath() + ".";
-      VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath());
-      Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.CAPACITY), one::setQuotaGpus);
-      Words.absoluteGpus(scheduler.getConfiguration().get(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY), one::setMaximumGpus);
-      if ("debounce".equalsIgnoreCase(scheduler.getConfiguration().getTrimmed(key + "ygs.gang"))) one.setUntaggedJobs(UntaggedJobs.UNTAGGED_JOBS_DEBOUNCE);
-      all.put(queue.getQueuePath(), one.setRunning(queue.getState() == QueueState.RUNNING).build());
+      VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath()).setRunning(queue.getState() == QueueState.RUNNING)
+          .setParent(!(queue instanceof AbstractLeafQueue)).putAllSettings(scheduler.getConfiguration().getPropsWithPrefix(key + "ygs."));
+      tell(one, "", key);
+      for (String label : context.getNodeLabelManager().getClusterNodeLabelNames()) tell(one, label, key + CapacitySchedulerConfiguration.ACCESSIBLE_NODE_LABELS + "." + label + ".");
+      all.put(queue.getQueuePath(), one.build());
     }
     return all;
+  }
+
+  /** A queue's capacities of a partition, in the words of its configuration. */
+  private void tell(VirtualCluster.Builder one, String partition, String key) {
+    String capacity = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.CAPACITY, "");
+    String maximum = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY, "");
+    if (!(capacity + maximum).isEmpty()) one.addCapacities(QueueCapacity.newBuilder().setPartition(partition).setCapacity(capacity).setMaximumCapacity(maximum));
   }
 
   /** A node that fell ill leaves the scheduler but not the resource manager; a lost one leaves both. */

@@ -3,7 +3,6 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.github.yarn_gpu_sched.protocol.v1.RequestKey;
 import io.github.yarn_gpu_sched.protocol.v1.Resource;
 import java.util.*;
-import java.util.function.IntConsumer;
 import java.util.regex.*;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.*;
@@ -16,8 +15,6 @@ import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 /** YARN's words in the protocol's, and back. */
 final class Words {
   private static final Pattern TAG = Pattern.compile("gpu_(\\d{1,4})");
-  private static final Pattern ABSOLUTE_GPUS =
-      Pattern.compile("yarn\\.io/gpu\\s*=\\s*(\\d{1,9})\\s*(?=[,\\]])", Pattern.CASE_INSENSITIVE);
 
   private Words() { }
 
@@ -58,12 +55,6 @@ final class Words {
       if (index.matches()) indices.add(Integer.valueOf(index.group(1)));
     }
     return indices.size() == gpus ? indices : Set.of();
-  }
-
-  /** Tells the GPUs that a queue's capacity names as an absolute number, if it names any. */
-  static void absoluteGpus(String capacity, IntConsumer told) {
-    Matcher gpus = ABSOLUTE_GPUS.matcher(capacity == null ? "" : capacity);
-    if (gpus.find()) told.accept(Integer.parseInt(gpus.group(1)));
   }
 
   static boolean isHost(String place) { return !place.startsWith("/") && !ResourceRequest.isAnyLocation(place); }

@@ -1,0 +1,155 @@
+"""What the queues' configuration comes to: quotas and maxima in whole units by partition, settings, and what is wrong with it.
+
+It is worked out anew only when a queue or the largest capacity of a partition changed. Quotas in percent and as weights are of the
+largest capacity that the partition ever had: they do not shrink while servers are away.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
+from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity
+from yarn_gpu_sched.model.queue_settings import QueueSettings, read_settings
+from yarn_gpu_sched.model.shares import ROOT, lineage, maxima, parent_of, translate
+from yarn_gpu_sched.model.tenants import Tenants
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+
+NOTHING = Capacity()
+
+
+class Limits(NamedTuple):
+    """What a queue has and may have of a partition; None: nobody says. ``translated``: the quota was not configured in GPUs."""
+
+    quota_gpus: int | None = None
+    translated: bool = False
+    maximum_gpus: int | None = None
+    maximum_mb: int | None = None
+    maximum_vcores: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class InForce:
+    """See the module. ``warnings`` by path, a sentence each."""
+
+    def __init__(self, tenants: Tenants, seen: CapacitySeen) -> None:
+        self._tenants = tenants
+        self._seen = seen
+        self._limits: dict[tuple[str, str], Limits] = {}
+        self._settings: dict[str, QueueSettings] = {}
+        self.warnings: dict[str, list[str]] = {}
+        self._limited = False
+        self._limited_paths: set[str] = set()
+        self._stale = True
+
+    def changed(self) -> None:
+        """Follow a change of a queue or of a largest capacity."""
+        self._stale = True
+
+    @property
+    def limited(self) -> bool:
+        """Whether any queue has a limit at all."""
+        self._refresh()
+        return self._limited
+
+    def sharing(self, vc: str) -> str:
+        """Name the highest queue whose limits a virtual cluster shares with others; itself, if there is none above it."""
+        self._refresh()
+        return next((path for path in lineage(vc) if path in self._limited_paths), vc)
+
+    def limits(self, path: str, partition: str) -> Limits:
+        """Give what a queue has of a partition, by itself: what those above it have limits it too."""
+        self._refresh()
+        return self._limits.get((path, partition), NO_LIMITS)
+
+    def settings(self, path: str) -> QueueSettings:
+        """Give a queue's settings, those of the queues above it included."""
+        self._refresh()
+        name: str | None = path
+        while name is not None and name not in self._settings:
+            name = parent_of(name)
+        return QueueSettings() if name is None else self._settings[name]
+
+    def _refresh(self) -> None:
+        if not self._stale:
+            return
+        self._stale = False
+        self._limits.clear()
+        self._settings.clear()
+        self.warnings = {}
+        told = {path: one.virtual_cluster for path, one in sorted(self._tenants.by_path.items()) if one.virtual_cluster}
+        for path in sorted(told, key=lambda path: (path.count("."), path)):
+            self._read_settings(path, told[path])
+        partitions = {"": None} | {one.partition: None for vc in told.values() for one in vc.capacities}
+        for partition in partitions:
+            self._read_partition(partition, told)
+        maxima_given = any(most is not None for one in self._limits.values() for most in one[2:])
+        self._limited = maxima_given or any(one.max_gpus_per_user is not None for one in self._settings.values())
+        self._limited_paths = {
+            path for (path, _), one in self._limits.items() if any(most is not None for most in one[2:])
+        }
+
+    def _read_settings(self, path: str, vc: VirtualCluster) -> None:
+        name = parent_of(path)
+        while name is not None and name not in self._settings:
+            name = parent_of(name)
+        above = QueueSettings(debounce=vc.debounce) if name is None else self._settings[name]
+        self._settings[path], wrong = read_settings(vc.settings, above)
+        for sentence in wrong:
+            self._warn(path, sentence)
+
+    def _read_partition(self, partition: str, told: dict[str, VirtualCluster]) -> None:
+        gpus, memory_mb, vcores = self._seen.total(partition)
+        quotas = {path: self._capacity(path, vc, partition, maximum=False) for path, vc in told.items() if path != ROOT}
+        most = {path: self._capacity(path, vc, partition, maximum=True) for path, vc in told.items() if path != ROOT}
+        parts = translate({path: one.gpus for path, one in quotas.items()}, gpus)
+        most_gpus = maxima(_of(most, lambda one: one.gpus), gpus)
+        most_mb = maxima(_of(most, lambda one: one.memory), memory_mb)
+        most_vcores = maxima(_of(most, lambda one: one.vcores), vcores)
+        for path, part in parts.items():
+            self._limits[path, partition] = Limits(
+                part.units, part.translated, most_gpus[path], most_mb[path], most_vcores[path]
+            )
+            quota, maximum = part.units, most_gpus[path]
+            if quota is not None and maximum is not None and quota > maximum:
+                self._warn(path, f"quota {quota} GPUs{_of_partition(partition)} is over its maximum, {maximum}")
+        self._check_sums(partition, gpus, told)
+
+    def _capacity(self, path: str, vc: VirtualCluster, partition: str, *, maximum: bool) -> Capacity:
+        texts = [one.maximum if maximum else one.capacity for one in vc.capacities if one.partition == partition]
+        if texts and texts[0]:
+            try:
+                return read_capacity(texts[0])
+            except CapacityError as problem:
+                self._warn(
+                    path, f"{'maximum-capacity' if maximum else 'capacity'} {problem}; it counts as not configured"
+                )
+                return NOTHING
+        gpus = vc.maximum_gpus if maximum else vc.quota_gpus
+        return NOTHING if partition or gpus is None else Capacity(Amount(Measure.ABSOLUTE, gpus))
+
+    def _check_sums(self, partition: str, gpus: int, told: dict[str, VirtualCluster]) -> None:
+        """Warn where the quotas below a queue are more than it has."""
+        sums: dict[str, int] = {}
+        for path in told:
+            above = parent_of(path)
+            quota = self.limits(path, partition).quota_gpus
+            if above is not None and quota:
+                sums[above] = sums.get(above, 0) + quota
+        for above, total in sums.items():
+            has = gpus if above == ROOT else self.limits(above, partition).quota_gpus
+            if has is not None and total > has:
+                said = f"the quotas below it are {total} GPUs{_of_partition(partition)}, it has {has}"
+                self._warn(above, said)
+
+    def _warn(self, path: str, sentence: str) -> None:
+        self.warnings.setdefault(path, []).append(sentence)
+
+
+def _of(capacities: dict[str, Capacity], pick: Callable[[Capacity], Amount | None]) -> dict[str, Amount | None]:
+    return {path: pick(one) for path, one in capacities.items()}
+
+
+def _of_partition(partition: str) -> str:
+    return f' of partition "{partition}"' if partition else ""

@@ -1,0 +1,59 @@
+"""Limits that forbid a want although there may be room: maxima of queues, all the way up, and what one user may use."""
+
+from typing import NamedTuple
+
+from yarn_gpu_sched.engine.in_force import InForce
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.reason import ReasonCode
+from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
+
+
+class Forbidden(NamedTuple):
+    """What forbids it: the queue whose limit it is, and the limit in words. It holds until that queue uses less."""
+
+    code: ReasonCode
+    path: str
+    sentence: str
+
+
+def forbidden(tenants: Tenants, in_force: InForce, want: JobWant) -> Forbidden | None:
+    """Say which limit a want would exceed, the lowest queue's first; None if none. Only what is asked counts."""
+    if not in_force.limited:
+        return None
+    user = _over_user(tenants.by_path[want.vc], in_force, want)
+    if user is not None:
+        return user
+    record: VirtualClusterRecord | None = tenants.by_path[want.vc]
+    while record is not None:
+        found = _over_maximum(record, in_force, want)
+        if found is not None:
+            return found
+        record = record.above
+    return None
+
+
+def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -> Forbidden | None:
+    most = in_force.settings(record.path).max_gpus_per_user
+    if most is None or not want.gpus:
+        return None
+    user = want.record.job.user
+    used = sum(gpus for (name, _), gpus in record.user_gpus.items() if name == user)
+    if used + want.gpus <= most:
+        return None
+    sentence = f"user {user} uses {used} GPUs in {record.path}, where a user may use {most}"
+    return Forbidden(ReasonCode.USER_LIMIT, record.path, sentence)
+
+
+def _over_maximum(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -> Forbidden | None:
+    limits = in_force.limits(record.path, want.partition)
+    use = record.uses.get(want.partition)
+    total = want.total
+    for asked, used, most, unit in (
+        (total.gpus, 0 if use is None else use.gpus, limits.maximum_gpus, "GPUs"),
+        (total.memory_mb, 0 if use is None else use.memory_mb, limits.maximum_mb, "MB of memory"),
+        (total.vcores, 0 if use is None else use.vcores, limits.maximum_vcores, "vcores"),
+    ):
+        if asked and most is not None and used + asked > most:
+            sentence = f"queue {record.path} uses {used} of the {most} {unit} that it may use"
+            return Forbidden(ReasonCode.VC_MAXIMUM, record.path, sentence)
+    return None

@@ -1,0 +1,113 @@
+"""Virtual clusters with what their jobs hold, in a tree: what a queue uses, the queues above it use too (law 3)."""
+
+import msgspec
+
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.shares import parent_of
+from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+
+
+class Use(msgspec.Struct, eq=False):
+    """What is held of one partition."""
+
+    memory_mb: int = 0
+    vcores: int = 0
+    gpus: int = 0
+
+
+class VirtualClusterRecord:
+    """A queue with the sums over the jobs in it and below it. ``virtual_cluster`` is None while nobody has configured it.
+
+    ``uses``: by partition. ``user_gpus``: of the jobs in it, by user and partition. ``jobs``, ``jobs_pending`` and ``jobs_running``
+    count the jobs in it, not those below.
+    """
+
+    __slots__ = (
+        "above",
+        "below",
+        "jobs",
+        "jobs_pending",
+        "jobs_running",
+        "path",
+        "user_gpus",
+        "uses",
+        "virtual_cluster",
+    )
+
+    def __init__(self, path: str, above: "VirtualClusterRecord | None") -> None:
+        self.path = path
+        self.above = above
+        self.below: dict[str, VirtualClusterRecord] = {}
+        self.virtual_cluster: VirtualCluster | None = None
+        self.uses: dict[str, Use] = {}
+        self.user_gpus: dict[tuple[str, str], int] = {}
+        self.jobs = self.jobs_pending = self.jobs_running = 0
+
+    @property
+    def used(self) -> Resource:
+        """What all jobs in it and below it hold, of all partitions."""
+        uses = self.uses.values()
+        return Resource(
+            sum(use.memory_mb for use in uses), sum(use.vcores for use in uses), sum(use.gpus for use in uses)
+        )
+
+    def gpus_used(self, partition: str) -> int:
+        """Count the GPUs of a partition that its jobs hold."""
+        use = self.uses.get(partition)
+        return 0 if use is None else use.gpus
+
+    @property
+    def told(self) -> bool:
+        """Whether configuration or a job of its own speaks of it; else it only stands above others."""
+        return self.virtual_cluster is not None or bool(self.jobs)
+
+
+class Tenants:
+    """All virtual clusters by path. While ``watched``, ``changed`` collects those whose use changed."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, VirtualClusterRecord] = {}
+        self.watched = False
+        self.changed: dict[str, None] = {}
+
+    def get(self, path: str) -> VirtualClusterRecord:
+        """Get a virtual cluster; it comes to be, and what stands above it, where nobody has spoken of it."""
+        found = self.by_path.get(path)
+        if found is None:
+            name = parent_of(path)
+            above = None if name is None else self.get(name)
+            found = self.by_path[path] = VirtualClusterRecord(path, above)
+            if above is not None:
+                above.below[path] = found
+        return found
+
+    def forget_unused(self, record: VirtualClusterRecord) -> None:
+        """Forget a virtual cluster that nobody speaks of, and those above that stood for it alone."""
+        while not record.told and not record.below:
+            del self.by_path[record.path]
+            if record.above is None:
+                return
+            del record.above.below[record.path]
+            record = record.above
+
+    def charge(self, path: str, user: str, partition: str, amount: Resource, sign: int) -> None:
+        """Add to what a virtual cluster and all above it use; ``sign`` -1 takes away."""
+        record = self.by_path[path]
+        if self.watched:
+            self.changed[path] = None
+        gpus = sign * amount.gpus
+        if gpus:
+            held = record.user_gpus.get((user, partition), 0) + gpus
+            if held:
+                record.user_gpus[user, partition] = held
+            else:
+                del record.user_gpus[user, partition]
+        at: VirtualClusterRecord | None = record
+        while at is not None:
+            use = at.uses.get(partition)
+            if use is None:
+                use = at.uses[partition] = Use()
+            use.memory_mb += sign * amount.memory_mb
+            use.vcores += sign * amount.vcores
+            use.gpus += gpus
+            at = at.above
