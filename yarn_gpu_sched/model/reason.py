@@ -15,6 +15,8 @@ class ReasonCode(enum.Enum):
     VC_MAXIMUM = "vc_maximum"
     USER_LIMIT = "user_limit"
     CLUSTER_FULL = "cluster_full"
+    HELD = "held"
+    UNHEALTHY = "unhealthy"
     FRAGMENTED = "fragmented"
     OTHER_RESOURCES = "other_resources"
     NEVER_FITS_NOW = "never_fits_now"
@@ -36,3 +38,15 @@ class WaitingReason(msgspec.Struct, frozen=True, gc=False):
     containers_asked: int = 0
     gpus_free: int = 0
     servers_free: int = 0
+
+
+class ReasonSince(msgspec.Struct, frozen=True, gc=False):
+    """Since when a job has waited for a reason, by the driver's clock."""
+
+    code: ReasonCode
+    since_us: int
+
+    @property
+    def since_s(self) -> float:
+        """The same in seconds."""
+        return self.since_us / 1_000_000

@@ -33,7 +33,9 @@ from yarn_gpu_sched.protocol.values import (
 )
 from yarn_gpu_sched.protocol.views import (
     cluster_message,
+    delay_row_message,
     job_view_message,
+    outlook_message,
     server_view_message,
     virtual_cluster_use_message,
 )
@@ -52,9 +54,11 @@ __all__ = [
     "container_message",
     "container_value",
     "decision_bytes_max",
+    "delay_row_message",
     "job_message",
     "job_value",
     "job_view_message",
+    "outlook_message",
     "registration",
     "resource_message",
     "resource_value",

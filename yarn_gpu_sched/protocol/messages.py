@@ -3,6 +3,7 @@
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.reason import WaitingReason
 from yarn_gpu_sched.model.resource import Resource
@@ -111,4 +112,14 @@ def waiting_message(waiting: WaitingReason) -> reason_pb2.WaitingReason:
         containers_asked=waiting.containers_asked,
         gpus_free=waiting.gpus_free,
         servers_free=waiting.servers_free,
+    )
+
+
+def delays_message(delays: Delays) -> reason_pb2.Delays:
+    """Convert what was waited, to seconds."""
+    return reason_pb2.Delays(
+        fair_share_s=delays.fair_share_us / 1e6,
+        capacity_s=delays.capacity_us / 1e6,
+        fragmentation_s=delays.fragmentation_us / 1e6,
+        other_s=delays.other_us / 1e6,
     )

@@ -1,16 +1,18 @@
 """From the engine's views to messages."""
 
 from yarn_gpu_sched.engine import views
-from yarn_gpu_sched.protocol.enums import JOB_END_NUMBERS, JOB_STATE_NUMBERS
+from yarn_gpu_sched.protocol.bounds import one_line
+from yarn_gpu_sched.protocol.enums import JOB_END_NUMBERS, JOB_STATE_NUMBERS, REASON_NUMBERS
 from yarn_gpu_sched.protocol.messages import (
     container_message,
+    delays_message,
     job_message,
     resource_message,
     server_message,
     virtual_cluster_message,
     waiting_message,
 )
-from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2, virtual_cluster_pb2
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2, jobs_pb2, reason_pb2, virtual_cluster_pb2
 
 
 def job_view_message(view: views.JobView, now_s: float) -> job_pb2.JobView:
@@ -26,6 +28,11 @@ def job_view_message(view: views.JobView, now_s: float) -> job_pb2.JobView:
         diagnostics=view.diagnostics,
         age_s=max(0.0, until_s - view.first_seen_s),
         level=view.level,
+        delays=delays_message(view.delays),
+        history=[
+            reason_pb2.ReasonSince(code=REASON_NUMBERS[one.code], age_s=max(0.0, now_s - one.since_s))
+            for one in view.history
+        ],
     )
     if view.waiting is not None:
         message.waiting.CopyFrom(waiting_message(view.waiting))
@@ -55,6 +62,47 @@ def virtual_cluster_use_message(
         used=resource_message(view.used),
         jobs_running=view.jobs_running,
         jobs_pending=view.jobs_pending,
+        shares=[
+            virtual_cluster_pb2.PartitionShare(
+                partition=one.partition,
+                quota_gpus=one.quota_gpus,
+                maximum_gpus=one.maximum_gpus,
+                used_gpus=one.used_gpus,
+                borrowed_gpus=one.borrowed_gpus,
+                translated=one.translated,
+            )
+            for one in view.shares
+        ],
+        warnings=view.warnings,
+    )
+
+
+def delay_row_message(row: views.DelayRow) -> jobs_pb2.DelayRow:
+    """Convert the waits of a virtual cluster's jobs of one size."""
+    fair_share, capacity, fragmentation, other = row.mostly
+    return jobs_pb2.DelayRow(
+        virtual_cluster=row.vc,
+        size=row.size,
+        waits=row.waits,
+        delays=delays_message(row.delays),
+        mostly=jobs_pb2.DelayCounts(fair_share=fair_share, capacity=capacity, fragmentation=fragmentation, other=other),
+        waiting=row.waiting,
+        waiting_delays=delays_message(row.waiting_delays),
+    )
+
+
+def outlook_message(outlook: views.Outlook) -> reason_pb2.Outlook:
+    """Convert what would let a job go on. Its sentences may quote what came from outside: printable lines."""
+    return reason_pb2.Outlook(
+        changes=[one_line(change) for change in outlook.changes],
+        when=one_line(outlook.when),
+        starts_in_s=outlook.starts_in_s,
+        next_level=outlook.next_level,
+        relaxes_in_s=outlook.relaxes_in_s,
+        gpus_lacking=outlook.gpus_lacking,
+        limit_gpus_lacking=outlook.limit_gpus_lacking,
+        job_ids=outlook.job_ids,
+        server_ids=outlook.server_ids,
     )
 
 

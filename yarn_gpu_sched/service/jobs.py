@@ -5,7 +5,7 @@ import grpc
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX, checked_id, checked_text
-from yarn_gpu_sched.protocol.convert import BadField, job_view_message, waiting_message
+from yarn_gpu_sched.protocol.convert import BadField, delay_row_message, job_view_message, waiting_message
 from yarn_gpu_sched.protocol.enums import JOB_STATE_NUMBERS, JOB_STATES, known
 from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2
 from yarn_gpu_sched.service.clock import Clock
@@ -58,6 +58,15 @@ class Jobs:
         waiting = self._engine.waiting(request.job_id)
         if waiting is not None:
             answer.waiting.CopyFrom(waiting_message(waiting))
+        return answer
+
+    async def list_delays(self, request: jobs_pb2.ListDelaysRequest) -> jobs_pb2.ListDelaysResponse:
+        """List how long jobs waited and why."""
+        rows = self._engine.delays(checked_text("virtual_cluster", request.virtual_cluster))
+        answer = jobs_pb2.ListDelaysResponse(rows=map(delay_row_message, rows))
+        if answer.ByteSize() > MESSAGE_BYTES_MAX:
+            sentence = f"the {len(rows)} rows are more than fit in one message of 1 MiB: ask for one virtual cluster"
+            raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence, "ANSWER_TOO_LARGE")
         return answer
 
     def _known(self, job_id: str) -> JobView:

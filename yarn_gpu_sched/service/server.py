@@ -98,6 +98,7 @@ class Service:
                 "ListJobs": jobs.list_jobs,
                 "GetJob": jobs.get_job,
                 "GetWaitingReason": jobs.get_waiting_reason,
+                "ListDelays": jobs.list_delays,
                 "WatchJobs": self.watchers.watch,
             },
             {

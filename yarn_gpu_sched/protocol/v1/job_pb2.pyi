@@ -202,6 +202,8 @@ class JobView(_message.Message):
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     AGE_S_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
+    DELAYS_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
     state: Global___JobState.ValueType
     """Where it stands."""
     gang_containers: _builtins.int
@@ -232,6 +234,14 @@ class JobView(_message.Message):
     def waiting(self) -> _reason_pb2.WaitingReason:
         """Why it waits; absent while nothing is wanted."""
 
+    @_builtins.property
+    def delays(self) -> _reason_pb2.Delays:
+        """How long its present or last attempt has waited, by cause."""
+
+    @_builtins.property
+    def history(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.ReasonSince]:
+        """Its last reasons to wait in this attempt, oldest first, at most 16; only where one job was asked for."""
+
     def __init__(
         self,
         *,
@@ -246,10 +256,12 @@ class JobView(_message.Message):
         diagnostics: _builtins.str = ...,
         age_s: _builtins.float = ...,
         level: _builtins.int | None = ...,
+        delays: _reason_pb2.Delays | None = ...,
+        history: _abc.Iterable[_reason_pb2.ReasonSince] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "job", b"job", "level", b"level", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "delays", b"delays", "job", b"job", "level", b"level", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "age_s", b"age_s", "containers", b"containers", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "job", b"job", "level", b"level", "state", b"state", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "age_s", b"age_s", "containers", b"containers", "delays", b"delays", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "history", b"history", "job", b"job", "level", b"level", "state", b"state", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
     _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015

@@ -26,7 +26,7 @@ from yarn_gpu_sched.protocol.v1 import job_pb2 as yarn__gpu__sched_dot_v1_dot_jo
 from yarn_gpu_sched.protocol.v1 import reason_pb2 as yarn__gpu__sched_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cyarn_gpu_sched/v1/jobs.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/job.proto\x1a\x1eyarn_gpu_sched/v1/reason.proto\"}\n\x0fListJobsRequest\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"i\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"9\n\x0eGetJobResponse\x12\'\n\x03job\x18\x01 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView\")\n\x17GetWaitingReasonRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"y\n\x18GetWaitingReasonResponse\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x31\n\x07waiting\x18\x02 \x01(\x0b\x32 .yarn_gpu_sched.v1.WaitingReason\";\n\x10WatchJobsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\"<\n\x11WatchJobsResponse\x12\'\n\x03job\x18\x01 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView2\xf8\x02\n\x0bJobsService\x12S\n\x08ListJobs\x12\".yarn_gpu_sched.v1.ListJobsRequest\x1a#.yarn_gpu_sched.v1.ListJobsResponse\x12M\n\x06GetJob\x12 .yarn_gpu_sched.v1.GetJobRequest\x1a!.yarn_gpu_sched.v1.GetJobResponse\x12k\n\x10GetWaitingReason\x12*.yarn_gpu_sched.v1.GetWaitingReasonRequest\x1a+.yarn_gpu_sched.v1.GetWaitingReasonResponse\x12X\n\tWatchJobs\x12#.yarn_gpu_sched.v1.WatchJobsRequest\x1a$.yarn_gpu_sched.v1.WatchJobsResponse0\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cyarn_gpu_sched/v1/jobs.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/job.proto\x1a\x1eyarn_gpu_sched/v1/reason.proto\"}\n\x0fListJobsRequest\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"i\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"9\n\x0eGetJobResponse\x12\'\n\x03job\x18\x01 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView\")\n\x17GetWaitingReasonRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\xa6\x01\n\x18GetWaitingReasonResponse\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x31\n\x07waiting\x18\x02 \x01(\x0b\x32 .yarn_gpu_sched.v1.WaitingReason\x12+\n\x07outlook\x18\x03 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.Outlook\";\n\x10WatchJobsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\"<\n\x11WatchJobsResponse\x12\'\n\x03job\x18\x01 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobView\",\n\x11ListDelaysRequest\x12\x17\n\x0fvirtual_cluster\x18\x01 \x01(\t\"?\n\x12ListDelaysResponse\x12)\n\x04rows\x18\x01 \x03(\x0b\x32\x1b.yarn_gpu_sched.v1.DelayRow\"\xdf\x01\n\x08\x44\x65layRow\x12\x17\n\x0fvirtual_cluster\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\t\x12\r\n\x05waits\x18\x03 \x01(\x04\x12)\n\x06\x64\x65lays\x18\x04 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Delays\x12.\n\x06mostly\x18\x05 \x01(\x0b\x32\x1e.yarn_gpu_sched.v1.DelayCounts\x12\x0f\n\x07waiting\x18\x06 \x01(\r\x12\x31\n\x0ewaiting_delays\x18\x07 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Delays\"Y\n\x0b\x44\x65layCounts\x12\x12\n\nfair_share\x18\x01 \x01(\x04\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x04\x12\x15\n\rfragmentation\x18\x03 \x01(\x04\x12\r\n\x05other\x18\x04 \x01(\x04\x32\xd3\x03\n\x0bJobsService\x12S\n\x08ListJobs\x12\".yarn_gpu_sched.v1.ListJobsRequest\x1a#.yarn_gpu_sched.v1.ListJobsResponse\x12M\n\x06GetJob\x12 .yarn_gpu_sched.v1.GetJobRequest\x1a!.yarn_gpu_sched.v1.GetJobResponse\x12k\n\x10GetWaitingReason\x12*.yarn_gpu_sched.v1.GetWaitingReasonRequest\x1a+.yarn_gpu_sched.v1.GetWaitingReasonResponse\x12Y\n\nListDelays\x12$.yarn_gpu_sched.v1.ListDelaysRequest\x1a%.yarn_gpu_sched.v1.ListDelaysResponse\x12X\n\tWatchJobs\x12#.yarn_gpu_sched.v1.WatchJobsRequest\x1a$.yarn_gpu_sched.v1.WatchJobsResponse0\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,12 +44,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETJOBRESPONSE']._serialized_end=436
   _globals['_GETWAITINGREASONREQUEST']._serialized_start=438
   _globals['_GETWAITINGREASONREQUEST']._serialized_end=479
-  _globals['_GETWAITINGREASONRESPONSE']._serialized_start=481
-  _globals['_GETWAITINGREASONRESPONSE']._serialized_end=602
-  _globals['_WATCHJOBSREQUEST']._serialized_start=604
-  _globals['_WATCHJOBSREQUEST']._serialized_end=663
-  _globals['_WATCHJOBSRESPONSE']._serialized_start=665
-  _globals['_WATCHJOBSRESPONSE']._serialized_end=725
-  _globals['_JOBSSERVICE']._serialized_start=728
-  _globals['_JOBSSERVICE']._serialized_end=1104
+  _globals['_GETWAITINGREASONRESPONSE']._serialized_start=482
+  _globals['_GETWAITINGREASONRESPONSE']._serialized_end=648
+  _globals['_WATCHJOBSREQUEST']._serialized_start=650
+  _globals['_WATCHJOBSREQUEST']._serialized_end=709
+  _globals['_WATCHJOBSRESPONSE']._serialized_start=711
+  _globals['_WATCHJOBSRESPONSE']._serialized_end=771
+  _globals['_LISTDELAYSREQUEST']._serialized_start=773
+  _globals['_LISTDELAYSREQUEST']._serialized_end=817
+  _globals['_LISTDELAYSRESPONSE']._serialized_start=819
+  _globals['_LISTDELAYSRESPONSE']._serialized_end=882
+  _globals['_DELAYROW']._serialized_start=885
+  _globals['_DELAYROW']._serialized_end=1108
+  _globals['_DELAYCOUNTS']._serialized_start=1110
+  _globals['_DELAYCOUNTS']._serialized_end=1199
+  _globals['_JOBSSERVICE']._serialized_start=1202
+  _globals['_JOBSSERVICE']._serialized_end=1669
 # @@protoc_insertion_point(module_scope)

@@ -162,21 +162,27 @@ class GetWaitingReasonResponse(_message.Message):
 
     STATE_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    OUTLOOK_FIELD_NUMBER: _builtins.int
     state: _job_pb2.JobState.ValueType
     """Where the job stands."""
     @_builtins.property
     def waiting(self) -> _reason_pb2.WaitingReason:
         """Why it waits; absent when it waits for nothing."""
 
+    @_builtins.property
+    def outlook(self) -> _reason_pb2.Outlook:
+        """What would change that; absent when it waits for nothing."""
+
     def __init__(
         self,
         *,
         state: _job_pb2.JobState.ValueType = ...,
         waiting: _reason_pb2.WaitingReason | None = ...,
+        outlook: _reason_pb2.Outlook | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outlook", b"outlook", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outlook", b"outlook", "state", b"state", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -231,3 +237,135 @@ class WatchJobsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchJobsResponse: _TypeAlias = WatchJobsResponse  # noqa: Y015
+
+@_typing.final
+class ListDelaysRequest(_message.Message):
+    """Which virtual cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIRTUAL_CLUSTER_FIELD_NUMBER: _builtins.int
+    virtual_cluster: _builtins.str
+    """Only this virtual cluster; empty: all."""
+    def __init__(
+        self,
+        *,
+        virtual_cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["virtual_cluster", b"virtual_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelaysRequest: _TypeAlias = ListDelaysRequest  # noqa: Y015
+
+@_typing.final
+class ListDelaysResponse(_message.Message):
+    """Waits by virtual cluster and size."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelayRow]:
+        """In order of path and size; what nobody waited for has no row."""
+
+    def __init__(
+        self,
+        *,
+        rows: _abc.Iterable[Global___DelayRow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelaysResponse: _TypeAlias = ListDelaysResponse  # noqa: Y015
+
+@_typing.final
+class DelayRow(_message.Message):
+    """The waits of a virtual cluster's jobs of one size."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIRTUAL_CLUSTER_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
+    DELAYS_FIELD_NUMBER: _builtins.int
+    MOSTLY_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    WAITING_DELAYS_FIELD_NUMBER: _builtins.int
+    virtual_cluster: _builtins.str
+    """The virtual cluster."""
+    size: _builtins.str
+    """GPUs at once: "0", "1", "2-4", "5-8" or ">8"."""
+    waits: _builtins.int
+    """Waits that have ended, by a start or by the job's end."""
+    waiting: _builtins.int
+    """Jobs that wait now."""
+    @_builtins.property
+    def delays(self) -> _reason_pb2.Delays:
+        """How long those took together."""
+
+    @_builtins.property
+    def mostly(self) -> Global___DelayCounts:
+        """Of those, the ones that took longest by each cause; what took no time counts nowhere."""
+
+    @_builtins.property
+    def waiting_delays(self) -> _reason_pb2.Delays:
+        """How long these have waited so far, together."""
+
+    def __init__(
+        self,
+        *,
+        virtual_cluster: _builtins.str = ...,
+        size: _builtins.str = ...,
+        waits: _builtins.int = ...,
+        delays: _reason_pb2.Delays | None = ...,
+        mostly: Global___DelayCounts | None = ...,
+        waiting: _builtins.int = ...,
+        waiting_delays: _reason_pb2.Delays | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delays", b"delays", "mostly", b"mostly", "waiting_delays", b"waiting_delays"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delays", b"delays", "mostly", b"mostly", "size", b"size", "virtual_cluster", b"virtual_cluster", "waiting", b"waiting", "waiting_delays", b"waiting_delays", "waits", b"waits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayRow: _TypeAlias = DelayRow  # noqa: Y015
+
+@_typing.final
+class DelayCounts(_message.Message):
+    """A count by cause."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FAIR_SHARE_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    FRAGMENTATION_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
+    fair_share: _builtins.int
+    """Mostly fair-share delay."""
+    capacity: _builtins.int
+    """Mostly capacity delay."""
+    fragmentation: _builtins.int
+    """Mostly fragmentation delay."""
+    other: _builtins.int
+    """Mostly other delay."""
+    def __init__(
+        self,
+        *,
+        fair_share: _builtins.int = ...,
+        capacity: _builtins.int = ...,
+        fragmentation: _builtins.int = ...,
+        other: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "fair_share", b"fair_share", "fragmentation", b"fragmentation", "other", b"other"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayCounts: _TypeAlias = DelayCounts  # noqa: Y015

@@ -50,6 +50,11 @@ class JobsServiceStub:
                 request_serializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonRequest.SerializeToString,
                 response_deserializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonResponse.FromString,
                 _registered_method=True)
+        self.ListDelays = channel.unary_unary(
+                '/yarn_gpu_sched.v1.JobsService/ListDelays',
+                request_serializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysRequest.SerializeToString,
+                response_deserializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysResponse.FromString,
+                _registered_method=True)
         self.WatchJobs = channel.unary_stream(
                 '/yarn_gpu_sched.v1.JobsService/WatchJobs',
                 request_serializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.WatchJobsRequest.SerializeToString,
@@ -82,6 +87,13 @@ class JobsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDelays(self, request, context):
+        """Lists how long jobs waited and why, by virtual cluster and by GPUs at once, since the service began.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchJobs(self, request, context):
         """Sends each matching job now and again when it changes, at most once in 100 ms a job, until the caller ends the call.
         RESOURCE_EXHAUSTED when the caller reads too slowly or too many callers watch.
@@ -107,6 +119,11 @@ def add_JobsServiceServicer_to_server(servicer, server):
                     servicer.GetWaitingReason,
                     request_deserializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonRequest.FromString,
                     response_serializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonResponse.SerializeToString,
+            ),
+            'ListDelays': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDelays,
+                    request_deserializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysRequest.FromString,
+                    response_serializer=yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysResponse.SerializeToString,
             ),
             'WatchJobs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchJobs,
@@ -196,6 +213,33 @@ class JobsService:
             '/yarn_gpu_sched.v1.JobsService/GetWaitingReason',
             yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonRequest.SerializeToString,
             yarn__gpu__sched_dot_v1_dot_jobs__pb2.GetWaitingReasonResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDelays(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/yarn_gpu_sched.v1.JobsService/ListDelays',
+            yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysRequest.SerializeToString,
+            yarn__gpu__sched_dot_v1_dot_jobs__pb2.ListDelaysResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class JobsServiceStub:
     """Gets one job with its containers. NOT_FOUND if it is not known."""
     GetWaitingReason: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.GetWaitingReasonRequest, _jobs_pb2.GetWaitingReasonResponse]
     """Says why a job waits. NOT_FOUND if it is not known."""
+    ListDelays: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ListDelaysRequest, _jobs_pb2.ListDelaysResponse]
+    """Lists how long jobs waited and why, by virtual cluster and by GPUs at once, since the service began."""
     WatchJobs: _grpc.UnaryStreamMultiCallable[_jobs_pb2.WatchJobsRequest, _jobs_pb2.WatchJobsResponse]
     """Sends each matching job now and again when it changes, at most once in 100 ms a job, until the caller ends the call.
     RESOURCE_EXHAUSTED when the caller reads too slowly or too many callers watch.
@@ -55,6 +57,8 @@ class JobsServiceAsyncStub(JobsServiceStub):
     """Gets one job with its containers. NOT_FOUND if it is not known."""
     GetWaitingReason: _aio.UnaryUnaryMultiCallable[_jobs_pb2.GetWaitingReasonRequest, _jobs_pb2.GetWaitingReasonResponse]  # type: ignore[assignment]
     """Says why a job waits. NOT_FOUND if it is not known."""
+    ListDelays: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ListDelaysRequest, _jobs_pb2.ListDelaysResponse]  # type: ignore[assignment]
+    """Lists how long jobs waited and why, by virtual cluster and by GPUs at once, since the service began."""
     WatchJobs: _aio.UnaryStreamMultiCallable[_jobs_pb2.WatchJobsRequest, _jobs_pb2.WatchJobsResponse]  # type: ignore[assignment]
     """Sends each matching job now and again when it changes, at most once in 100 ms a job, until the caller ends the call.
     RESOURCE_EXHAUSTED when the caller reads too slowly or too many callers watch.
@@ -86,6 +90,14 @@ class JobsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.GetWaitingReasonResponse, _abc.Awaitable[_jobs_pb2.GetWaitingReasonResponse]]:
         """Says why a job waits. NOT_FOUND if it is not known."""
+
+    @_abc_1.abstractmethod
+    def ListDelays(
+        self,
+        request: _jobs_pb2.ListDelaysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.ListDelaysResponse, _abc.Awaitable[_jobs_pb2.ListDelaysResponse]]:
+        """Lists how long jobs waited and why, by virtual cluster and by GPUs at once, since the service began."""
 
     @_abc_1.abstractmethod
     def WatchJobs(

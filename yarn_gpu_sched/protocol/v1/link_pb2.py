@@ -30,7 +30,7 @@ from yarn_gpu_sched.protocol.v1 import server_pb2 as yarn__gpu__sched_dot_v1_dot
 from yarn_gpu_sched.protocol.v1 import virtual_cluster_pb2 as yarn__gpu__sched_dot_v1_dot_virtual__cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cyarn_gpu_sched/v1/link.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/ask.proto\x1a!yarn_gpu_sched/v1/container.proto\x1a yarn_gpu_sched/v1/decision.proto\x1a\x1byarn_gpu_sched/v1/job.proto\x1a\x1eyarn_gpu_sched/v1/server.proto\x1a\'yarn_gpu_sched/v1/virtual_cluster.proto\"\xbc\x01\n\x0e\x43onnectRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12/\n\x08register\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.RegisterH\x00\x12)\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x18.yarn_gpu_sched.v1.BatchH\x00\x12\x31\n\theartbeat\x18\x04 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.HeartbeatH\x00\x42\t\n\x07message\"\xb7\x01\n\x0f\x43onnectResponse\x12\x33\n\nregistered\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RegisteredH\x00\x12\x31\n\tdecisions\x18\x02 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.DecisionsH\x00\x12\x31\n\theartbeat\x18\x03 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.HeartbeatH\x00\x42\t\n\x07message\"\x91\x01\n\x08Register\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x10\n\x08\x61\x63tive_s\x18\x05 \x01(\x01\x12\x10\n\x08settle_s\x18\x06 \x01(\x01\x12\r\n\x05\x61gent\x18\x07 \x01(\t\"9\n\nRegistered\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x17\n\x0fservice_version\x18\x02 \x01(\t\"I\n\x05\x42\x61tch\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.yarn_gpu_sched.v1.Change\x12\x14\n\x0csnapshot_end\x18\x02 \x01(\x08\"\xe5\x03\n\x06\x43hange\x12+\n\x06server\x18\x01 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.ServerH\x00\x12\x18\n\x0eserver_removed\x18\x02 \x01(\tH\x00\x12<\n\x0fvirtual_cluster\x18\x03 \x01(\x0b\x32!.yarn_gpu_sched.v1.VirtualClusterH\x00\x12!\n\x17virtual_cluster_removed\x18\x04 \x01(\tH\x00\x12%\n\x03job\x18\x05 \x01(\x0b\x32\x16.yarn_gpu_sched.v1.JobH\x00\x12*\n\x04\x61sks\x18\x06 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobAsksH\x00\x12\x31\n\tcontainer\x18\x07 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.ContainerH\x00\x12\x42\n\x12\x63ontainer_released\x18\x08 \x01(\x0b\x32$.yarn_gpu_sched.v1.ContainerReleasedH\x00\x12\x30\n\tjob_ended\x18\t \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.JobEndedH\x00\x12-\n\x07outcome\x18\n \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.OutcomeH\x00\x42\x08\n\x06\x63hange\";\n\tDecisions\x12.\n\tdecisions\x18\x01 \x03(\x0b\x32\x1b.yarn_gpu_sched.v1.Decision\"\x0b\n\tHeartbeat2r\n\x1aResourceManagerLinkService\x12T\n\x07\x43onnect\x12!.yarn_gpu_sched.v1.ConnectRequest\x1a\".yarn_gpu_sched.v1.ConnectResponse(\x01\x30\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cyarn_gpu_sched/v1/link.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/ask.proto\x1a!yarn_gpu_sched/v1/container.proto\x1a yarn_gpu_sched/v1/decision.proto\x1a\x1byarn_gpu_sched/v1/job.proto\x1a\x1eyarn_gpu_sched/v1/server.proto\x1a\'yarn_gpu_sched/v1/virtual_cluster.proto\"\xbc\x01\n\x0e\x43onnectRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12/\n\x08register\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.RegisterH\x00\x12)\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x18.yarn_gpu_sched.v1.BatchH\x00\x12\x31\n\theartbeat\x18\x04 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.HeartbeatH\x00\x42\t\n\x07message\"\xf0\x01\n\x0f\x43onnectResponse\x12\x33\n\nregistered\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RegisteredH\x00\x12\x31\n\tdecisions\x18\x02 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.DecisionsH\x00\x12\x31\n\theartbeat\x18\x03 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.HeartbeatH\x00\x12\x37\n\x0c\x65xplanations\x18\x04 \x01(\x0b\x32\x1f.yarn_gpu_sched.v1.ExplanationsH\x00\x42\t\n\x07message\"\x91\x01\n\x08Register\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x10\n\x08\x61\x63tive_s\x18\x05 \x01(\x01\x12\x10\n\x08settle_s\x18\x06 \x01(\x01\x12\r\n\x05\x61gent\x18\x07 \x01(\t\"9\n\nRegistered\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x17\n\x0fservice_version\x18\x02 \x01(\t\"I\n\x05\x42\x61tch\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.yarn_gpu_sched.v1.Change\x12\x14\n\x0csnapshot_end\x18\x02 \x01(\x08\"\xe5\x03\n\x06\x43hange\x12+\n\x06server\x18\x01 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.ServerH\x00\x12\x18\n\x0eserver_removed\x18\x02 \x01(\tH\x00\x12<\n\x0fvirtual_cluster\x18\x03 \x01(\x0b\x32!.yarn_gpu_sched.v1.VirtualClusterH\x00\x12!\n\x17virtual_cluster_removed\x18\x04 \x01(\tH\x00\x12%\n\x03job\x18\x05 \x01(\x0b\x32\x16.yarn_gpu_sched.v1.JobH\x00\x12*\n\x04\x61sks\x18\x06 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.JobAsksH\x00\x12\x31\n\tcontainer\x18\x07 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.ContainerH\x00\x12\x42\n\x12\x63ontainer_released\x18\x08 \x01(\x0b\x32$.yarn_gpu_sched.v1.ContainerReleasedH\x00\x12\x30\n\tjob_ended\x18\t \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.JobEndedH\x00\x12-\n\x07outcome\x18\n \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.OutcomeH\x00\x42\x08\n\x06\x63hange\";\n\tDecisions\x12.\n\tdecisions\x18\x01 \x03(\x0b\x32\x1b.yarn_gpu_sched.v1.Decision\"\x0b\n\tHeartbeat\"D\n\x0c\x45xplanations\x12\x34\n\x0c\x65xplanations\x18\x01 \x03(\x0b\x32\x1e.yarn_gpu_sched.v1.Explanation\"@\n\x0b\x45xplanation\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x10\n\x08sentence\x18\x03 \x01(\t2r\n\x1aResourceManagerLinkService\x12T\n\x07\x43onnect\x12!.yarn_gpu_sched.v1.ConnectRequest\x1a\".yarn_gpu_sched.v1.ConnectResponse(\x01\x30\x01\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,19 +41,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONNECTREQUEST']._serialized_start=252
   _globals['_CONNECTREQUEST']._serialized_end=440
   _globals['_CONNECTRESPONSE']._serialized_start=443
-  _globals['_CONNECTRESPONSE']._serialized_end=626
-  _globals['_REGISTER']._serialized_start=629
-  _globals['_REGISTER']._serialized_end=774
-  _globals['_REGISTERED']._serialized_start=776
-  _globals['_REGISTERED']._serialized_end=833
-  _globals['_BATCH']._serialized_start=835
-  _globals['_BATCH']._serialized_end=908
-  _globals['_CHANGE']._serialized_start=911
-  _globals['_CHANGE']._serialized_end=1396
-  _globals['_DECISIONS']._serialized_start=1398
-  _globals['_DECISIONS']._serialized_end=1457
-  _globals['_HEARTBEAT']._serialized_start=1459
-  _globals['_HEARTBEAT']._serialized_end=1470
-  _globals['_RESOURCEMANAGERLINKSERVICE']._serialized_start=1472
-  _globals['_RESOURCEMANAGERLINKSERVICE']._serialized_end=1586
+  _globals['_CONNECTRESPONSE']._serialized_end=683
+  _globals['_REGISTER']._serialized_start=686
+  _globals['_REGISTER']._serialized_end=831
+  _globals['_REGISTERED']._serialized_start=833
+  _globals['_REGISTERED']._serialized_end=890
+  _globals['_BATCH']._serialized_start=892
+  _globals['_BATCH']._serialized_end=965
+  _globals['_CHANGE']._serialized_start=968
+  _globals['_CHANGE']._serialized_end=1453
+  _globals['_DECISIONS']._serialized_start=1455
+  _globals['_DECISIONS']._serialized_end=1514
+  _globals['_HEARTBEAT']._serialized_start=1516
+  _globals['_HEARTBEAT']._serialized_end=1527
+  _globals['_EXPLANATIONS']._serialized_start=1529
+  _globals['_EXPLANATIONS']._serialized_end=1597
+  _globals['_EXPLANATION']._serialized_start=1599
+  _globals['_EXPLANATION']._serialized_end=1663
+  _globals['_RESOURCEMANAGERLINKSERVICE']._serialized_start=1665
+  _globals['_RESOURCEMANAGERLINKSERVICE']._serialized_end=1779
 # @@protoc_insertion_point(module_scope)

@@ -75,6 +75,7 @@ class ConnectResponse(_message.Message):
     REGISTERED_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    EXPLANATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registered(self) -> Global___Registered:
         """The answer to Register, once."""
@@ -87,18 +88,23 @@ class ConnectResponse(_message.Message):
     def heartbeat(self) -> Global___Heartbeat:
         """Nothing new."""
 
+    @_builtins.property
+    def explanations(self) -> Global___Explanations:
+        """Why jobs wait, for their diagnostics."""
+
     def __init__(
         self,
         *,
         registered: Global___Registered | None = ...,
         decisions: Global___Decisions | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
+        explanations: Global___Explanations | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "heartbeat", b"heartbeat", "message", b"message", "registered", b"registered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "explanations", b"explanations", "heartbeat", b"heartbeat", "message", b"message", "registered", b"registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "heartbeat", b"heartbeat", "message", b"message", "registered", b"registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "explanations", b"explanations", "heartbeat", b"heartbeat", "message", b"message", "registered", b"registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["registered", "decisions", "heartbeat"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["registered", "decisions", "heartbeat", "explanations"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -322,3 +328,57 @@ class Heartbeat(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class Explanations(_message.Message):
+    """Why jobs wait. At most 1,024. Nothing answers them; a newer one of a job takes the place of an older one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPLANATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def explanations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Explanation]:
+        """The explanations."""
+
+    def __init__(
+        self,
+        *,
+        explanations: _abc.Iterable[Global___Explanation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanations", b"explanations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Explanations: _TypeAlias = Explanations  # noqa: Y015
+
+@_typing.final
+class Explanation(_message.Message):
+    """Why a job waits, for whoever asks the resource manager."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job."""
+    attempt: _builtins.int
+    """Its attempt; of another one the explanation is void."""
+    sentence: _builtins.str
+    """One sentence; empty: it waits no more. At most 4,096 characters."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        sentence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "job_id", b"job_id", "sentence", b"sentence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Explanation: _TypeAlias = Explanation  # noqa: Y015

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eyarn_gpu_sched/v1/reason.proto\x12\x11yarn_gpu_sched.v1\"\xac\x01\n\rWaitingReason\x12\x32\n\x04\x63ode\x18\x01 \x01(\x0e\x32$.yarn_gpu_sched.v1.WaitingReasonCode\x12\x10\n\x08sentence\x18\x02 \x01(\t\x12\x12\n\ngpus_asked\x18\x03 \x01(\r\x12\x18\n\x10\x63ontainers_asked\x18\x04 \x01(\r\x12\x11\n\tgpus_free\x18\x05 \x01(\r\x12\x14\n\x0cservers_free\x18\x06 \x01(\r*\xad\x05\n\x11WaitingReasonCode\x12#\n\x1fWAITING_REASON_CODE_UNSPECIFIED\x10\x00\x12!\n\x1dWAITING_REASON_CODE_NOT_ASKED\x10\x01\x12\'\n#WAITING_REASON_CODE_GANG_INCOMPLETE\x10\x02\x12 \n\x1cWAITING_REASON_CODE_AM_LIMIT\x10\x03\x12$\n WAITING_REASON_CODE_CLUSTER_FULL\x10\x04\x12\"\n\x1eWAITING_REASON_CODE_FRAGMENTED\x10\x05\x12\'\n#WAITING_REASON_CODE_OTHER_RESOURCES\x10\x06\x12&\n\"WAITING_REASON_CODE_NEVER_FITS_NOW\x10\x07\x12%\n!WAITING_REASON_CODE_REFUSED_BY_RM\x10\x08\x12+\n\'WAITING_REASON_CODE_NO_RESOURCE_MANAGER\x10\t\x12\x1f\n\x1bWAITING_REASON_CODE_DECIDED\x10\n\x12\x1f\n\x1bWAITING_REASON_CODE_REFUSED\x10\x0b\x12%\n!WAITING_REASON_CODE_GANG_DEGRADED\x10\x0c\x12!\n\x1dWAITING_REASON_CODE_GATHERING\x10\r\x12 \n\x1cWAITING_REASON_CODE_CONFINED\x10\x0e\x12 \n\x1cWAITING_REASON_CODE_VC_QUOTA\x10\x0f\x12\"\n\x1eWAITING_REASON_CODE_VC_MAXIMUM\x10\x10\x12\"\n\x1eWAITING_REASON_CODE_USER_LIMIT\x10\x11\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eyarn_gpu_sched/v1/reason.proto\x12\x11yarn_gpu_sched.v1\"\xac\x01\n\rWaitingReason\x12\x32\n\x04\x63ode\x18\x01 \x01(\x0e\x32$.yarn_gpu_sched.v1.WaitingReasonCode\x12\x10\n\x08sentence\x18\x02 \x01(\t\x12\x12\n\ngpus_asked\x18\x03 \x01(\r\x12\x18\n\x10\x63ontainers_asked\x18\x04 \x01(\r\x12\x11\n\tgpus_free\x18\x05 \x01(\r\x12\x14\n\x0cservers_free\x18\x06 \x01(\r\"P\n\x0bReasonSince\x12\x32\n\x04\x63ode\x18\x01 \x01(\x0e\x32$.yarn_gpu_sched.v1.WaitingReasonCode\x12\r\n\x05\x61ge_s\x18\x02 \x01(\x01\"\\\n\x06\x44\x65lays\x12\x14\n\x0c\x66\x61ir_share_s\x18\x01 \x01(\x01\x12\x12\n\ncapacity_s\x18\x02 \x01(\x01\x12\x17\n\x0f\x66ragmentation_s\x18\x03 \x01(\x01\x12\x0f\n\x07other_s\x18\x04 \x01(\x01\"\xfd\x01\n\x07Outlook\x12\x0f\n\x07\x63hanges\x18\x01 \x03(\t\x12\x0c\n\x04when\x18\x02 \x01(\t\x12\x18\n\x0bstarts_in_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\nnext_level\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x19\n\x0crelaxes_in_s\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x14\n\x0cgpus_lacking\x18\x06 \x01(\r\x12\x1a\n\x12limit_gpus_lacking\x18\x07 \x01(\r\x12\x0f\n\x07job_ids\x18\x08 \x03(\t\x12\x12\n\nserver_ids\x18\t \x03(\tB\x0e\n\x0c_starts_in_sB\r\n\x0b_next_levelB\x0f\n\r_relaxes_in_s*\xee\x05\n\x11WaitingReasonCode\x12#\n\x1fWAITING_REASON_CODE_UNSPECIFIED\x10\x00\x12!\n\x1dWAITING_REASON_CODE_NOT_ASKED\x10\x01\x12\'\n#WAITING_REASON_CODE_GANG_INCOMPLETE\x10\x02\x12 \n\x1cWAITING_REASON_CODE_AM_LIMIT\x10\x03\x12$\n WAITING_REASON_CODE_CLUSTER_FULL\x10\x04\x12\"\n\x1eWAITING_REASON_CODE_FRAGMENTED\x10\x05\x12\'\n#WAITING_REASON_CODE_OTHER_RESOURCES\x10\x06\x12&\n\"WAITING_REASON_CODE_NEVER_FITS_NOW\x10\x07\x12%\n!WAITING_REASON_CODE_REFUSED_BY_RM\x10\x08\x12+\n\'WAITING_REASON_CODE_NO_RESOURCE_MANAGER\x10\t\x12\x1f\n\x1bWAITING_REASON_CODE_DECIDED\x10\n\x12\x1f\n\x1bWAITING_REASON_CODE_REFUSED\x10\x0b\x12%\n!WAITING_REASON_CODE_GANG_DEGRADED\x10\x0c\x12!\n\x1dWAITING_REASON_CODE_GATHERING\x10\r\x12 \n\x1cWAITING_REASON_CODE_CONFINED\x10\x0e\x12 \n\x1cWAITING_REASON_CODE_VC_QUOTA\x10\x0f\x12\"\n\x1eWAITING_REASON_CODE_VC_MAXIMUM\x10\x10\x12\"\n\x1eWAITING_REASON_CODE_USER_LIMIT\x10\x11\x12\x1c\n\x18WAITING_REASON_CODE_HELD\x10\x12\x12!\n\x1dWAITING_REASON_CODE_UNHEALTHY\x10\x13\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.reason_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_WAITINGREASONCODE']._serialized_start=229
-  _globals['_WAITINGREASONCODE']._serialized_end=914
+  _globals['_WAITINGREASONCODE']._serialized_start=661
+  _globals['_WAITINGREASONCODE']._serialized_end=1411
   _globals['_WAITINGREASON']._serialized_start=54
   _globals['_WAITINGREASON']._serialized_end=226
+  _globals['_REASONSINCE']._serialized_start=228
+  _globals['_REASONSINCE']._serialized_end=308
+  _globals['_DELAYS']._serialized_start=310
+  _globals['_DELAYS']._serialized_end=402
+  _globals['_OUTLOOK']._serialized_start=405
+  _globals['_OUTLOOK']._serialized_end=658
 # @@protoc_insertion_point(module_scope)

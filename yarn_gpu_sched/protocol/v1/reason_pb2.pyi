@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -59,6 +61,10 @@ class _WaitingReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wai
     """Its virtual cluster, or a queue above it, would use more than it may."""
     WAITING_REASON_CODE_USER_LIMIT: _WaitingReasonCode.ValueType  # 17
     """Its user would use more of the virtual cluster than a user may."""
+    WAITING_REASON_CODE_HELD: _WaitingReasonCode.ValueType  # 18
+    """Enough GPUs would be free if none were held for other gangs: for a lost member's replacement, or behind a master."""
+    WAITING_REASON_CODE_UNHEALTHY: _WaitingReasonCode.ValueType  # 19
+    """Enough GPUs would be free if those of servers that are unhealthy or drain could be used."""
 
 class WaitingReasonCode(_WaitingReasonCode, metaclass=_WaitingReasonCodeEnumTypeWrapper):
     """Why a job waits."""
@@ -99,6 +105,10 @@ WAITING_REASON_CODE_VC_MAXIMUM: WaitingReasonCode.ValueType  # 16
 """Its virtual cluster, or a queue above it, would use more than it may."""
 WAITING_REASON_CODE_USER_LIMIT: WaitingReasonCode.ValueType  # 17
 """Its user would use more of the virtual cluster than a user may."""
+WAITING_REASON_CODE_HELD: WaitingReasonCode.ValueType  # 18
+"""Enough GPUs would be free if none were held for other gangs: for a lost member's replacement, or behind a master."""
+WAITING_REASON_CODE_UNHEALTHY: WaitingReasonCode.ValueType  # 19
+"""Enough GPUs would be free if those of servers that are unhealthy or drain could be used."""
 Global___WaitingReasonCode: _TypeAlias = WaitingReasonCode  # noqa: Y015
 
 @_typing.final
@@ -142,3 +152,134 @@ class WaitingReason(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WaitingReason: _TypeAlias = WaitingReason  # noqa: Y015
+
+@_typing.final
+class ReasonSince(_message.Message):
+    """Since when a job has waited for a reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    AGE_S_FIELD_NUMBER: _builtins.int
+    code: Global___WaitingReasonCode.ValueType
+    """The reason; as it was noted, so the finer ones (held, unhealthy, other resources, confined) only of now."""
+    age_s: _builtins.float
+    """Seconds since it began, by the service's clock."""
+    def __init__(
+        self,
+        *,
+        code: Global___WaitingReasonCode.ValueType = ...,
+        age_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_s", b"age_s", "code", b"code"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReasonSince: _TypeAlias = ReasonSince  # noqa: Y015
+
+@_typing.final
+class Delays(_message.Message):
+    """How long was waited, by cause, in seconds. The sum is all of the wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FAIR_SHARE_S_FIELD_NUMBER: _builtins.int
+    CAPACITY_S_FIELD_NUMBER: _builtins.int
+    FRAGMENTATION_S_FIELD_NUMBER: _builtins.int
+    OTHER_S_FIELD_NUMBER: _builtins.int
+    fair_share_s: _builtins.float
+    """Its share was used up: VC_QUOTA, VC_MAXIMUM, USER_LIMIT."""
+    capacity_s: _builtins.float
+    """Too few GPUs were free, within the quota: CLUSTER_FULL, HELD, UNHEALTHY."""
+    fragmentation_s: _builtins.float
+    """Enough GPUs were free, and no place was: FRAGMENTED, OTHER_RESOURCES, CONFINED."""
+    other_s: _builtins.float
+    """Not the cluster's doing: everything else."""
+    def __init__(
+        self,
+        *,
+        fair_share_s: _builtins.float = ...,
+        capacity_s: _builtins.float = ...,
+        fragmentation_s: _builtins.float = ...,
+        other_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_s", b"capacity_s", "fair_share_s", b"fair_share_s", "fragmentation_s", b"fragmentation_s", "other_s", b"other_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Delays: _TypeAlias = Delays  # noqa: Y015
+
+@_typing.final
+class Outlook(_message.Message):
+    """What would let a waiting job go on, and when that may be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGES_FIELD_NUMBER: _builtins.int
+    WHEN_FIELD_NUMBER: _builtins.int
+    STARTS_IN_S_FIELD_NUMBER: _builtins.int
+    NEXT_LEVEL_FIELD_NUMBER: _builtins.int
+    RELAXES_IN_S_FIELD_NUMBER: _builtins.int
+    GPUS_LACKING_FIELD_NUMBER: _builtins.int
+    LIMIT_GPUS_LACKING_FIELD_NUMBER: _builtins.int
+    JOB_IDS_FIELD_NUMBER: _builtins.int
+    SERVER_IDS_FIELD_NUMBER: _builtins.int
+    when: _builtins.str
+    """When it starts: a bound, an estimate with its grounds, or why nobody knows."""
+    starts_in_s: _builtins.float
+    """The estimate in seconds; absent: unknown."""
+    next_level: _builtins.int
+    """Level of locality that it may be placed at next; absent: it is at its loosest."""
+    relaxes_in_s: _builtins.float
+    """Seconds until then; absent: no timer runs."""
+    gpus_lacking: _builtins.int
+    """GPUs that must be freed beside those that are free; 0: enough are."""
+    limit_gpus_lacking: _builtins.int
+    """GPUs by which quota or maximum would have to be larger; 0: they are not what it waits for."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What would change it, a sentence each, the nearest first. Plain text without control characters."""
+
+    @_builtins.property
+    def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Running jobs whose ends would free enough, those that end first by their declared run times before others. At most 10."""
+
+    @_builtins.property
+    def server_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Servers that have free GPUs and lack memory or vcores. At most 10."""
+
+    def __init__(
+        self,
+        *,
+        changes: _abc.Iterable[_builtins.str] | None = ...,
+        when: _builtins.str = ...,
+        starts_in_s: _builtins.float | None = ...,
+        next_level: _builtins.int | None = ...,
+        relaxes_in_s: _builtins.float | None = ...,
+        gpus_lacking: _builtins.int = ...,
+        limit_gpus_lacking: _builtins.int = ...,
+        job_ids: _abc.Iterable[_builtins.str] | None = ...,
+        server_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_level", b"_next_level", "_relaxes_in_s", b"_relaxes_in_s", "_starts_in_s", b"_starts_in_s", "next_level", b"next_level", "relaxes_in_s", b"relaxes_in_s", "starts_in_s", b"starts_in_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_level", b"_next_level", "_relaxes_in_s", b"_relaxes_in_s", "_starts_in_s", b"_starts_in_s", "changes", b"changes", "gpus_lacking", b"gpus_lacking", "job_ids", b"job_ids", "limit_gpus_lacking", b"limit_gpus_lacking", "next_level", b"next_level", "relaxes_in_s", b"relaxes_in_s", "server_ids", b"server_ids", "starts_in_s", b"starts_in_s", "when", b"when"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_level: _TypeAlias = _typing.Literal["next_level"]  # noqa: Y015
+    _WhichOneofArgType__next_level: _TypeAlias = _typing.Literal["_next_level", b"_next_level"]  # noqa: Y015
+    _WhichOneofReturnType__relaxes_in_s: _TypeAlias = _typing.Literal["relaxes_in_s"]  # noqa: Y015
+    _WhichOneofArgType__relaxes_in_s: _TypeAlias = _typing.Literal["_relaxes_in_s", b"_relaxes_in_s"]  # noqa: Y015
+    _WhichOneofReturnType__starts_in_s: _TypeAlias = _typing.Literal["starts_in_s"]  # noqa: Y015
+    _WhichOneofArgType__starts_in_s: _TypeAlias = _typing.Literal["_starts_in_s", b"_starts_in_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_level) -> _WhichOneofReturnType__next_level | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__relaxes_in_s) -> _WhichOneofReturnType__relaxes_in_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starts_in_s) -> _WhichOneofReturnType__starts_in_s | None: ...
+
+Global___Outlook: _TypeAlias = Outlook  # noqa: Y015
