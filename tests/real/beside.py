@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.real.apps import gpus
-from tests.real.joint import ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from tests.real.joint import FULL, ServedJoint
 
 
 @contextmanager
@@ -17,7 +16,7 @@ def gangs(joint: ServedJoint) -> Iterator[None]:
     running.allocate(gpus(3, 4))
     running.hold(3)
     waiting.allocate(gpus(3, 4))
-    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(waiting.app_id, FULL)
     yield
     assert joint.held().gpus == 12
     running.finish()

@@ -19,10 +19,13 @@ from tests.real.scripted import ScriptedService, Session
 from tests.real.waiting import wait_until
 from yarn_gpu_sched.client import Client, NotFoundError
 from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL, EmbeddedCluster
+from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 T = TypeVar("T")
 _HERE = Path(__file__).parent
 WORKER = _HERE / "worker.sh"
+# Too few GPUs are free, whoever holds them: the job's own virtual cluster, beyond whose quota it would be, or others.
+FULL = (reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL, reason_pb2.WAITING_REASON_CODE_VC_QUOTA)
 _JMX = "/jmx?qry=Hadoop:service=ResourceManager,name=YarnGpuSched"
 
 
@@ -161,8 +164,14 @@ class ServedJoint(Joint):
     def _used(self) -> int:
         return self.client.cluster().used.gpus
 
-    def await_state(self, app_id: str, waiting: int, wait_s: float = 60.0) -> str:
-        """Wait until the service gives this reason for a job's waiting; return the sentence."""
+    def gpus_used(self) -> dict[str, int]:
+        """Return what each queue uses that holds jobs, by the service."""
+        uses = [use for use in self.client.virtual_clusters() if not use.virtual_cluster.parent]
+        return {use.virtual_cluster.path: use.used.gpus for use in uses}
+
+    def await_state(self, app_id: str, waiting: int | tuple[int, ...], wait_s: float = 60.0) -> str:
+        """Wait until the service gives this reason, or one of these, for a job's waiting; return the sentence."""
+        expected = (waiting,) if isinstance(waiting, int) else waiting
 
         def look() -> tuple[int, str]:
             reason = self.client.why(app_id).waiting
@@ -170,7 +179,7 @@ class ServedJoint(Joint):
 
         known = lambda: {view.job.job_id for view in self.client.jobs()}  # noqa: E731 - one line, used once
         self.until(known, lambda jobs: app_id in jobs, f"the service knows {app_id}", wait_s)
-        return self.until(look, lambda seen: seen[0] == waiting, f"{app_id} waits as {waiting}", wait_s)[1]
+        return self.until(look, lambda seen: seen[0] in expected, f"{app_id} waits as {expected}", wait_s)[1]
 
     def placed(self, app_id: str) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Return server and GPU indices of each container of a job, by the service; none if it knows no such job."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.real.apps import App, gpus, on_hosts, pending
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2, virtual_cluster_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
@@ -97,10 +97,10 @@ def test_growth_goes_near_its_gang_where_a_fresh_job_would_not_and_before_one_th
     assert hosts(joint, app, 3) == ["gpu-a1", "gpu-b1", "gpu-b1"], "no more room there"
     for waiting in (fresh, app):
         waiting.allocate(gpus(1, 2, key=3))
-        joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+        joint.await_state(waiting.app_id, FULL)
     others.allocate(release=[given[0]["container"]])
     app.hold(4)
-    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(fresh.app_id, FULL)
     assert joint.placed(fresh.app_id) == {}
 
 
@@ -111,7 +111,7 @@ def test_a_job_whose_priority_is_raised_passes_the_others(joint: ServedJoint) ->
     first, second = (registered(joint, "gang:4x4") for _ in range(2))
     for app in (first, second):
         app.allocate(gpus(4, 4))
-        joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+        joint.await_state(app.app_id, FULL)
     done = joint.cluster.yarn("application", "-appId", second.app_id, "-updatePriority", "5")
     assert done.returncode == 0, done.stdout + done.stderr
     joint.until(lambda: joint.client.job(second.app_id).job.priority, lambda now: now == 5, "the service is told")
@@ -126,9 +126,8 @@ def test_a_job_that_is_moved_to_another_queue_is_charged_there(joint: ServedJoin
     app.hold(2)
     done = joint.cluster.yarn("application", "-appId", app.app_id, "-changeQueue", "debounced")
     assert done.returncode == 0, done.stdout + done.stderr
-    used = lambda: {use.virtual_cluster.path: use.used.gpus for use in joint.client.virtual_clusters()}  # noqa: E731 - one line, used once
     joint.until(
-        used,
+        joint.gpus_used,
         lambda now: now == {"root.default": 0, "root.debounced": 4, "root.small": 0},
         "4 GPUs are charged to the other queue",
     )
@@ -142,7 +141,7 @@ def test_untagged_asks_are_a_gang_where_the_queue_debounces(joint: ServedJoint) 
     for count in (1, 2):
         app.allocate(gpus(count, 4))
         joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_GATHERING)
-    joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)  # 4 GPUs are free, and both want 8
+    joint.await_state(app.app_id, FULL)  # 4 GPUs are free, and both want 8
     assert joint.placed(app.app_id) == {}
     holder.finish()
     app.hold(2)
@@ -210,7 +209,10 @@ def test_a_decision_that_the_resource_manager_refuses_is_the_reason_and_is_seldo
         return int(joint.counters().get("DecisionsQueueLimit", 0))
 
     before = tried()
-    app = registered(joint, "gang:1x2", queue="small")  # which may have a tenth of 16 GPUs
+    holder = registered(joint, "gang:1x2", queue="small")
+    holder.allocate(gpus(1, 2))
+    holder.hold(1)
+    app = registered(joint, "gang:1x2", queue="small")  # where YARN, and YARN alone, lets a user have one container
     app.allocate(gpus(1, 2))
     sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_REFUSED_BY_RM)
     assert "refused the last decision as queue_limit (queue root.small" in sentence

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.apps import App, AppError, gpus, on_hosts, pending, plain, submitted_to_be_refused
-from tests.real.joint import Held, ServedJoint
+from tests.real.joint import FULL, Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
@@ -155,7 +155,7 @@ def test_c14_what_is_asked_beyond_the_gang_is_growth(joint: ServedJoint) -> None
     app = registered(joint, "gang:3")
     app.allocate(gpus(5))
     app.hold(4)  # the gang, and as much growth as there is room for
-    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    sentence = joint.await_state(app.app_id, FULL)
     assert sentence.startswith("asks 1 GPUs")
     holder.finish()
     app.hold(5)
@@ -225,7 +225,7 @@ def test_c27_a_host_in_capitals_is_the_same_host(joint: ServedJoint) -> None:
     assert servers(joint, app, 1)[0].startswith("gpu-b2:")
     other = registered(joint, "gang:4x4")
     other.allocate(gpus(4, 4), blacklist=["GPU-A1"])
-    sentence = joint.await_state(other.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    sentence = joint.await_state(other.app_id, FULL)
     app.finish()
     sentence = joint.await_state(other.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
     assert sentence.endswith("not gpu-a1")

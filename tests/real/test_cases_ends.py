@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.real.apps import Answer, App, AppError, gpus
-from tests.real.joint import NOTHING_HELD, Held, ServedJoint
+from tests.real.joint import FULL, NOTHING_HELD, Held, ServedJoint
 from yarn_gpu_sched.protocol.v1 import job_pb2, reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
-FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 NOT_ASKED = reason_pb2.WAITING_REASON_CODE_NOT_ASKED
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 KILLS = 20

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.real.apps import App, gpus, plain
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
-FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
 NOT_ASKED = reason_pb2.WAITING_REASON_CODE_NOT_ASKED
 HOLD_S = 8
@@ -271,5 +270,4 @@ def test_a_job_that_waits_and_is_moved_is_placed_and_charged_where_it_went(joint
     joint.until(queue, lambda now: now == "root.debounced", "the service knows the queue")
     holder.finish()
     app.hold(4)
-    used = {use.virtual_cluster.path: use.used.gpus for use in joint.client.virtual_clusters()}
-    assert used == {"root.default": 0, "root.debounced": 16, "root.small": 0}
+    assert joint.gpus_used() == {"root.default": 0, "root.debounced": 16, "root.small": 0}

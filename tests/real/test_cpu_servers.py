@@ -13,8 +13,7 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import App, gpus, plain
-from tests.real.joint import Held, ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from tests.real.joint import FULL, Held, ServedJoint
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
 
@@ -44,7 +43,7 @@ def pending(served_joint: ServedJoint) -> Iterator[Pending]:
     last = _holding(served_joint, 1)
     waiter = served_joint.apps.submit(name="waiter", tags=["gang:5"]).register()
     waiter.allocate(gpus(5))
-    served_joint.await_state(waiter.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    served_joint.await_state(waiter.app_id, FULL)
     workers = served_joint.folder / "workers" / "cpu-servers"
     offset = served_joint.rm_log().stat().st_size
     yield Pending(served_joint, waiter, last, workers, time.monotonic(), offset)
@@ -104,7 +103,7 @@ def test_sixty_seconds_of_log_with_a_waiting_gpu_ask_hold_no_warning_per_heartbe
     joint, until_s = pending.joint, pending.since_s + LOG_S
     joint.until(time.monotonic, lambda now_s: now_s >= until_s, "60 s have been logged", LOG_S + 10)
     joint.await_connected()
-    joint.await_state(pending.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(pending.app.app_id, FULL)
     assert joint.node("cpu-1")["numContainers"] == 0
     assert joint.held() == Held(3, 0, 3 * 256, 12, 0)
     log = joint.rm_log().read_bytes()

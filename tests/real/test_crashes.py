@@ -10,8 +10,7 @@ import pytest
 
 from tests.real import spells
 from tests.real.apps import App, gpus
-from tests.real.joint import ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from tests.real.joint import FULL, ServedJoint
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -46,7 +45,7 @@ def test_service_killed_running_gangs_go_on_and_nothing_is_placed_until_it_is_ba
     running.launch(joint.worker(workers, "stop"))
     joint.await_started(workers, 4)
     waiting = _gang(joint, 6, 2)
-    joint.await_state(waiting.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(waiting.app_id, FULL)
     placed = joint.placed(running.app_id)
     held = joint.held()
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.apps import App, gpus, submitted_to_be_refused
-from tests.real.joint import Held, ServedJoint
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from tests.real.joint import FULL, Held, ServedJoint
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -52,7 +51,7 @@ def test_a_gang_that_fits_only_in_part_holds_nothing_and_starts_when_the_rest_is
     held = first.hold(5)
     second = _registered(joint, name="second", tags=["gang:4x2"])
     second.allocate(gpus(4, 2))
-    sentence = joint.await_state(second.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    sentence = joint.await_state(second.app_id, FULL)
     assert "8" in sentence
     assert "6" in sentence
     assert joint.held() == Held(5, 0, 5 * 256, 10, 0)

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.real import spells
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from tests.real.lasting import LastingGang
-from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.both]
 ROUNDS = 5
@@ -50,7 +49,7 @@ class Round:
         waiting = [self._gang(4, 4), self._gang(3, 2, managed=True), self._gang(2, 3)]
         small = [self._gang(1, self.chance.choice([1, 2]), until="1") for _ in range(6)]
         for gang in waiting:
-            self.joint.await_state(gang.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL, 90)
+            self.joint.await_state(gang.app.app_id, FULL, 90)
         self._kill_all()
         self._await_all_back()
         self._none_was_touched(running)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.real.apps import Answer, App, gpus, on_hosts, plain
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import container_pb2, reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
-FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 CPU_HOST, ALL_MB = "cpu-1", 8192
 Size = tuple[int, int, int]
 

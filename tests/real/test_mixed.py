@@ -6,7 +6,7 @@ import pytest
 
 from tests.real import beside
 from tests.real.apps import App, gpus, on_hosts, plain
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
@@ -90,7 +90,7 @@ def test_who_waits_for_gpus_that_are_all_in_use_holds_up_nobody_on_a_server_with
     for app in (holder, waiter):
         app.allocate(gpus(4, 4))
     holder.hold(4)
-    joint.await_state(waiter.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(waiter.app_id, FULL)
     behind = joint.apps.submit().register()
     behind.allocate(on_hosts(1, 0, {"cpu-1": 1}, ["/rack-a"]))
     behind.hold(1)

@@ -10,12 +10,11 @@ import pytest
 from tests.real import spells
 from tests.real.apps import App, gpus, on_hosts
 from tests.real.changes import BOTH_IN_SOAK, LONG, Changes, changing
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2, server_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300), *BOTH_IN_SOAK]
 DEGRADED = reason_pb2.WAITING_REASON_CODE_GANG_DEGRADED
-FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 EXPIRY_MS = 6000
 
 

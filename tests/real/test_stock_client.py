@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.real.apps import StockMaster
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
@@ -75,13 +75,13 @@ def test_who_withdraws_and_asks_again_keeps_its_place(joint: ServedJoint) -> Non
     for stock in (first, second):
         stock.request(4, 4)
         stock.beat()
-        joint.await_state(stock.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+        joint.await_state(stock.app.app_id, FULL)
     first.withdraw()
     first.beat()
     joint.await_state(first.app.app_id, reason_pb2.WAITING_REASON_CODE_NOT_ASKED)
     first.request(4, 4)
     first.beat()
-    joint.await_state(first.app.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(first.app.app_id, FULL)
     holder.finish()
     first.hold(4)
     assert joint.placed(second.app.app_id) == {}

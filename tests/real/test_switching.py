@@ -11,9 +11,8 @@ from defusedxml import ElementTree
 from tests.real import spells
 from tests.real.apps import App, gpus, on_hosts
 from tests.real.changes import LONG, Changes, changing, registered_again
-from tests.real.joint import ServedJoint
+from tests.real.joint import FULL, ServedJoint
 from yarn_gpu_sched.embedded import STOCK_SCHEDULER
-from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(400), LONG]
 SCHEDULER, ADMIN_ENV = "yarn.resourcemanager.scheduler.class", "yarn.nodemanager.admin-env"
@@ -110,7 +109,7 @@ def test_to_stock_placement_and_back_no_container_is_lost_and_no_gpu_is_counted_
     assert len(set(gpus_of(placed(joint, ours, stock, rest)))) == 16
     fresh = joint.apps.submit(tags=["gang:1x2"]).register()
     fresh.allocate(gpus(1, 2))
-    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL)
+    joint.await_state(fresh.app_id, FULL)
 
     changes.restart("service")
     joint.await_connected(90)
