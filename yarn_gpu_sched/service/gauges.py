@@ -1,12 +1,13 @@
-"""Sets the gauges once a second, a bounded piece of work each time.
+"""Sets the gauges once a second.
 
-Pending jobs are counted by reason in a walk that goes on from second to second: with ten thousand of
-them the figures are some seconds old, and the event loop is never held for long.
+Pending jobs are counted by reason, as the service's walk comes to them: with ten thousand of them the figures are some seconds old.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from yarn_gpu_sched.engine import Engine
+from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.service.bindings import Bindings
@@ -16,7 +17,6 @@ from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.watch import Watchers
 
 REFRESH_S = 1.0
-_WALK_JOBS = 200
 
 
 class Gauges:
@@ -36,7 +36,6 @@ class Gauges:
         self._watchers = watchers
         self._bindings = bindings
         self._engine: Engine = driver.engine
-        self._after = ""
         self._waiting: Counter[ReasonCode] = Counter()
         self._timer: Timer | None = None
 
@@ -54,7 +53,6 @@ class Gauges:
         """Set every gauge."""
         self._refresh_queues()
         self._refresh_cluster()
-        self._walk_pending()
 
     def _refresh_queues(self) -> None:
         session = self._driver.session
@@ -82,13 +80,13 @@ class Gauges:
         for state, count in counts.items():
             self._metrics.jobs.labels(state.value).set(count)
 
-    def _walk_pending(self) -> None:
-        views, _ = self._engine.jobs(state=JobState.PENDING, after=self._after, limit=_WALK_JOBS)
-        self._waiting.update(view.waiting.code for view in views if view.waiting is not None)
-        if len(views) == _WALK_JOBS:
-            self._after = views[-1].job.job_id
-            return
+    def seen(self, views: Sequence[JobView]) -> None:
+        """Count the pending jobs among these by reason."""
+        pending = (view.waiting for view in views if view.state is JobState.PENDING)
+        self._waiting.update(waiting.code for waiting in pending if waiting is not None)
+
+    def round_ended(self) -> None:
+        """Set how many pending jobs wait for each reason."""
         for code in ReasonCode:
             self._metrics.jobs_waiting.labels(code.value).set(self._waiting[code])
-        self._after = ""
         self._waiting.clear()

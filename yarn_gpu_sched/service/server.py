@@ -29,6 +29,7 @@ from yarn_gpu_sched.service.outlets import Outlets
 from yarn_gpu_sched.service.recording import Recording
 from yarn_gpu_sched.service.session import SessionLimits
 from yarn_gpu_sched.service.settings import Settings
+from yarn_gpu_sched.service.walk import Walk
 from yarn_gpu_sched.service.watch import Watchers
 
 CALLS_MAX = 256
@@ -80,6 +81,7 @@ class Service:
         outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
         self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings)
+        self._walk = Walk(self.engine, self.clock, self._gauges)
         self._health = health.aio.HealthServicer()
         self._server = self._build()
         self._exporter: Exporter | None = None
@@ -117,6 +119,7 @@ class Service:
         """Listen. Raises `CannotStart`."""
         self.port = self._listen(self.settings.address)
         self._export()
+        self._walk.start()
         self._driving = asyncio.create_task(self.driver.run())
         await self._server.start()
         for name in ("", *(service.full_name for service in _SERVICES)):
@@ -159,6 +162,7 @@ class Service:
         await self._server.stop(self.settings.stop_grace_s)
         await self._stop_driver()
         self._gauges.stop()
+        self._walk.stop()
         if self.bindings is not None:
             await self.bindings.flush(_FLUSH_S)
             await self.bindings.close()
