@@ -271,10 +271,10 @@ def test_virtual_clusters_are_those_that_the_new_snapshot_names() -> None:
         world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster(path, 4)))
     register(world)
     assert world.engine.virtual_clusters() == ([], 0)
-    world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster("root.b", 8)))
+    world.apply(VirtualClusterChanged(now_s=0.0, virtual_cluster=VirtualCluster("root.b", 3)))
     world.apply(SnapshotEnded(now_s=0.0))
     uses, _ = world.engine.virtual_clusters()
-    assert [(use.virtual_cluster.path, use.virtual_cluster.quota_gpus) for use in uses] == [("root.b", 8)]
+    assert [(use.virtual_cluster.path, use.virtual_cluster.quota_gpus) for use in uses] == [("root.b", 3)]
 
 
 def test_a_line_that_waited_before_waits_no_more() -> None:

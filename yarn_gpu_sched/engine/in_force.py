@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
+from yarn_gpu_sched.engine.start_rules import LISTED_MAX, key_of, refused_at_start
 from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity
 from yarn_gpu_sched.model.queue_settings import QueueSettings, read_settings
 from yarn_gpu_sched.model.shares import ROOT, lineage, maxima, parent_of, translate
@@ -31,14 +32,17 @@ NO_LIMITS = Limits()
 
 
 class InForce:
-    """See the module. ``warnings`` by path, a sentence each."""
+    """See the module."""
 
     def __init__(self, tenants: Tenants, seen: CapacitySeen) -> None:
         self._tenants = tenants
         self._seen = seen
         self._limits: dict[tuple[str, str], Limits] = {}
         self._settings: dict[str, QueueSettings] = {}
-        self.warnings: dict[str, list[str]] = {}
+        self._partitions: dict[str, list[str]] = {}
+        self._warnings: dict[str, list[str]] = {}
+        self._oversubscribed: dict[str, list[str]] = {}
+        self._unchecked: dict[str, VirtualCluster] = {}
         self._limited = False
         self._limited_paths: set[str] = set()
         self._stale = True
@@ -57,6 +61,26 @@ class InForce:
         """Name the highest queue whose limits a virtual cluster shares with others; itself, if there is none above it."""
         self._refresh()
         return next((path for path in lineage(vc) if path in self._limited_paths), vc)
+
+    @property
+    def warnings(self) -> dict[str, list[str]]:
+        """Say what is wrong with the configuration, by path, a sentence each."""
+        self._refresh()
+        unchecked, self._unchecked = self._unchecked, {}
+        for path, sentence in refused_at_start(unchecked):  # nobody but readers needs it
+            self._warn(path, sentence)
+        return self._warnings
+
+    @property
+    def oversubscribed(self) -> dict[str, list[str]]:
+        """Say where quotas are more than the cluster has; only once its capacity has settled does that mean anything."""
+        self._refresh()
+        return self._oversubscribed
+
+    def partitions(self, path: str) -> list[str]:
+        """List the partitions of which a queue has a quota or a maximum in GPUs."""
+        self._refresh()
+        return self._partitions.get(path, [])
 
     def limits(self, path: str, partition: str) -> Limits:
         """Give what a queue has of a partition, by itself: what those above it have limits it too."""
@@ -77,13 +101,16 @@ class InForce:
         self._stale = False
         self._limits.clear()
         self._settings.clear()
-        self.warnings = {}
+        self._partitions.clear()
+        self._warnings = {}
+        self._oversubscribed = {}
         told = {path: one.virtual_cluster for path, one in sorted(self._tenants.by_path.items()) if one.virtual_cluster}
         for path in sorted(told, key=lambda path: (path.count("."), path)):
             self._read_settings(path, told[path])
         partitions = {"": None} | {one.partition: None for vc in told.values() for one in vc.capacities}
         for partition in partitions:
             self._read_partition(partition, told)
+        self._unchecked = told
         maxima_given = any(most is not None for one in self._limits.values() for most in one[2:])
         self._limited = maxima_given or any(one.max_gpus_per_user is not None for one in self._settings.values())
         self._limited_paths = {
@@ -112,8 +139,13 @@ class InForce:
                 part.units, part.translated, most_gpus[path], most_mb[path], most_vcores[path]
             )
             quota, maximum = part.units, most_gpus[path]
+            if quota is not None or maximum is not None:
+                self._partitions.setdefault(path, []).append(partition)
             if quota is not None and maximum is not None and quota > maximum:
-                self._warn(path, f"quota {quota} GPUs{_of_partition(partition)} is over its maximum, {maximum}")
+                self._warn(
+                    path,
+                    f"{_quota(told[path], partition, quota)} is over its maximum, {maximum}: it never has all of it",
+                )
         self._check_sums(partition, gpus, told)
 
     def _capacity(self, path: str, vc: VirtualCluster, partition: str, *, maximum: bool) -> Capacity:
@@ -122,33 +154,50 @@ class InForce:
             try:
                 return read_capacity(texts[0])
             except CapacityError as problem:
-                self._warn(
-                    path, f"{'maximum-capacity' if maximum else 'capacity'} {problem}; it counts as not configured"
-                )
+                key = key_of(path, partition, "maximum-capacity" if maximum else "capacity")
+                self._warn(path, f"{key} {problem}; it counts as not configured")
                 return NOTHING
         gpus = vc.maximum_gpus if maximum else vc.quota_gpus
         return NOTHING if partition or gpus is None else Capacity(Amount(Measure.ABSOLUTE, gpus))
 
     def _check_sums(self, partition: str, gpus: int, told: dict[str, VirtualCluster]) -> None:
         """Warn where the quotas below a queue are more than it has."""
-        sums: dict[str, int] = {}
+        below: dict[str, dict[str, int]] = {}
         for path in told:
-            above = parent_of(path)
+            above = ROOT if path != ROOT and parent_of(path) is None else parent_of(path)
             quota = self.limits(path, partition).quota_gpus
             if above is not None and quota:
-                sums[above] = sums.get(above, 0) + quota
-        for above, total in sums.items():
+                below.setdefault(above, {})[path] = quota
+        for above, quotas in below.items():
             has = gpus if above == ROOT else self.limits(above, partition).quota_gpus
-            if has is not None and total > has:
-                said = f"the quotas below it are {total} GPUs{_of_partition(partition)}, it has {has}"
-                self._warn(above, said)
+            total = sum(quotas.values())
+            if has is None or total <= has:
+                continue
+            said = f"the quotas of the queues below it are {total} GPUs{_of_partition(partition)} ({_largest(quotas)}),"
+            if above == ROOT:
+                self._oversubscribed.setdefault(above, []).append(f"{said} and there were never more than {has}")
+            else:
+                self._warn(above, f"{said} its own is {has}")
 
     def _warn(self, path: str, sentence: str) -> None:
-        self.warnings.setdefault(path, []).append(sentence)
+        self._warnings.setdefault(path, []).append(sentence)
 
 
 def _of(capacities: dict[str, Capacity], pick: Callable[[Capacity], Amount | None]) -> dict[str, Amount | None]:
     return {path: pick(one) for path, one in capacities.items()}
+
+
+def _quota(vc: VirtualCluster, partition: str, quota: int) -> str:
+    """Say what a quota is and by which key."""
+    text = next((one.capacity for one in vc.capacities if one.partition == partition and one.capacity), "")
+    said = f"quota {quota} GPUs{_of_partition(partition)}"
+    return f'{said} ({key_of(vc.path, partition, "capacity")} "{text}")' if text else said
+
+
+def _largest(quotas: dict[str, int]) -> str:
+    ordered = sorted(quotas, key=lambda path: (-quotas[path], path))
+    more = f" and {len(ordered) - LISTED_MAX} more" if len(ordered) > LISTED_MAX else ""
+    return ", ".join(f"{path} {quotas[path]}" for path in ordered[:LISTED_MAX]) + more
 
 
 def _of_partition(partition: str) -> str:

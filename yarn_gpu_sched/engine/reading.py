@@ -3,14 +3,24 @@
 from bisect import bisect_right
 from itertools import islice
 
+from yarn_gpu_sched.engine.borrowing import Holding, by_queue, charge, holdings
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.views import ClusterView, GpuUse, JobView, ServerView, VirtualClusterUse
+from yarn_gpu_sched.engine.views import (
+    ClusterView,
+    GpuUse,
+    JobView,
+    PartitionShare,
+    ServerView,
+    VirtualClusterUse,
+)
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
-from yarn_gpu_sched.model.tenants import VirtualClusterRecord
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+
+Held = dict[tuple[str, str], list[Holding]]
+"""What is held, by queue and partition."""
 
 
 def cluster_view(core: Core) -> ClusterView:
@@ -87,12 +97,49 @@ def _server_view(core: Core, use: ServerUse) -> ServerView:
 
 def virtual_cluster_views(core: Core, after: str, limit: int) -> tuple[list[VirtualClusterUse], int]:
     """Show a page of virtual clusters in order of their paths, and how many there are in all."""
-    paths = sorted(path for path, record in core.state.virtual_clusters.items() if path and record.told)
+    warnings = _warnings(core)
+    known = {path for path, record in core.state.virtual_clusters.items() if path and record.told}
+    paths = sorted(known | warnings.keys())
     start = bisect_right(paths, after) if after else 0
-    page = islice(paths, start, start + max(0, limit))
-    return [_virtual_cluster_view(core.state.virtual_clusters[path]) for path in page], len(paths)
+    page = list(islice(paths, start, start + max(0, limit)))
+    held = by_queue(holdings(core)) if page else {}
+    return [_virtual_cluster_view(core, path, held, warnings.get(path, [])) for path in page], len(paths)
 
 
-def _virtual_cluster_view(record: VirtualClusterRecord) -> VirtualClusterUse:
-    virtual_cluster = record.virtual_cluster or VirtualCluster(record.path)
-    return VirtualClusterUse(virtual_cluster, record.used, record.jobs_running, record.jobs_pending)
+def _warnings(core: Core) -> dict[str, list[str]]:
+    """Say what is wrong with the queues; that they are more than the cluster only once its capacity has settled."""
+    warnings, more = core.in_force.warnings, core.in_force.oversubscribed
+    if not more or not core.session.settled:
+        return warnings
+    return {path: warnings.get(path, []) + more.get(path, []) for path in warnings | more}
+
+
+def _virtual_cluster_view(core: Core, path: str, held: Held, warnings: list[str]) -> VirtualClusterUse:
+    record = core.state.virtual_clusters.get(path)
+    return VirtualClusterUse(
+        VirtualCluster(path) if record is None or record.virtual_cluster is None else record.virtual_cluster,
+        core.state.used if record is None else record.used,  # nobody speaks of the root where no path begins with it
+        0 if record is None else record.jobs_running,
+        0 if record is None else record.jobs_pending,
+        _shares(core, path, held),
+        tuple(warnings),
+    )
+
+
+def _shares(core: Core, path: str, held: Held) -> tuple[PartitionShare, ...]:
+    """Show what a queue has and uses of each partition that it has anything to do with."""
+    used = {partition for at, partition in held if at == path}
+    partitions = sorted(used | set(core.in_force.partitions(path))) or [""]
+    return tuple(_share(core, path, partition, held.get((path, partition), [])) for partition in partitions)
+
+
+def _share(core: Core, path: str, partition: str, held: list[Holding]) -> PartitionShare:
+    limits = core.in_force.limits(path, partition)
+    return PartitionShare(
+        partition,
+        limits.quota_gpus,
+        limits.maximum_gpus,
+        sum(one.gpus for one in held),
+        sum(one.borrowed_gpus for one in charge(held, limits.quota_gpus)),
+        limits.translated,
+    )
