@@ -38,8 +38,9 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
     VirtualClusterRemoved,
 )
+from yarn_gpu_sched.engine.outlook import outlook
 from yarn_gpu_sched.engine.settings import EngineSettings
-from yarn_gpu_sched.engine.views import ClusterView, DelayRow, JobView, ServerView, VirtualClusterUse
+from yarn_gpu_sched.engine.views import ClusterView, DelayRow, JobView, Outlook, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
@@ -148,6 +149,11 @@ class Engine:
         """Say why a job waits; None if it is not known or waits for nothing."""
         record = self._core.state.jobs.get(job_id)
         return None if record is None else waiting_reason(self._core, record)
+
+    def outlook(self, job_id: str, now_s: float = 0.0) -> Outlook | None:
+        """Say what would let a waiting job go on, and when, seen from ``now_s``; None if it is not known or waits for nothing."""
+        record = self._core.state.jobs.get(job_id)
+        return None if record is None else outlook(self._core, record, max(now_s, self._core.now_s))
 
     def delays(self, vc: str = "") -> list[DelayRow]:
         """Show how long jobs waited and why, by virtual cluster and size, in this order; of one virtual cluster, or of all."""

@@ -27,7 +27,7 @@ class Ladder:
     """
 
     def __init__(self, index: FreeIndex, step_s: Callable[[JobRecord], float]) -> None:
-        self._step_s = step_s
+        self.step_s = step_s
         self._index = index
         self._due_s: dict[str, float] = {}
         self.climbing: dict[str, None] = {}
@@ -35,7 +35,7 @@ class Ladder:
 
     def hold(self, record: JobRecord, want: JobWant | None, now_s: float) -> None:
         """Let a gang's timer run or pause, and hold its want to the level of the moment."""
-        if want is None or not want.gang or want.containers == 1 or not self._step_s(record):
+        if want is None or not want.gang or want.containers == 1 or not self.step_s(record):
             if record.ladder_since_s is not None:
                 self.pause(record, now_s)
             return
@@ -67,14 +67,14 @@ class Ladder:
 
     def _steps(self, record: JobRecord, now_s: float) -> int:
         spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)
-        return int((spent_s + ROUNDING_S) // self._step_s(record))
+        return int((spent_s + ROUNDING_S) // self.step_s(record))
 
     def _wake(self, record: JobRecord, level: Level, now_s: float) -> None:
         job_id = record.job.job_id
         if level >= record.ceiling or record.ladder_since_s is None:
             self._due_s.pop(job_id, None)
             return
-        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self._step_s(record)
+        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self.step_s(record)
         if self._due_s.get(job_id) != due_s:
             self._due_s[job_id] = due_s
             heappush(self.timers, (due_s, job_id))
@@ -97,7 +97,7 @@ class Ladder:
     def faults(self, record: JobRecord, now_s: float, *, settled: bool) -> Iterator[str]:
         """Say what is wrong with a job's timer; until it is ``settled`` what the empty cluster allows, not with its level."""
         want = record.want
-        waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self._step_s(record) > 0
+        waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self.step_s(record) > 0
         waits = waits and isinstance(want, JobWant) and want.line.forbidden is None
         if waits != (record.ladder_since_s is not None):
             yield f"its timer runs since {record.ladder_since_s}, and it {'waits' if waits else 'does not wait'}"

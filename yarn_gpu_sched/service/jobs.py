@@ -5,7 +5,13 @@ import grpc
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX, checked_id, checked_text
-from yarn_gpu_sched.protocol.convert import BadField, delay_row_message, job_view_message, waiting_message
+from yarn_gpu_sched.protocol.convert import (
+    BadField,
+    delay_row_message,
+    job_view_message,
+    outlook_message,
+    waiting_message,
+)
 from yarn_gpu_sched.protocol.enums import JOB_STATE_NUMBERS, JOB_STATES, known
 from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2
 from yarn_gpu_sched.service.clock import Clock
@@ -52,12 +58,15 @@ class Jobs:
         return answer
 
     async def get_waiting_reason(self, request: jobs_pb2.GetWaitingReasonRequest) -> jobs_pb2.GetWaitingReasonResponse:
-        """Say why a job waits."""
+        """Say why a job waits, and what would change that."""
         view = self._known(request.job_id)
         answer = jobs_pb2.GetWaitingReasonResponse(state=JOB_STATE_NUMBERS[view.state])
         waiting = self._engine.waiting(request.job_id)
         if waiting is not None:
             answer.waiting.CopyFrom(waiting_message(waiting))
+        outlook = self._engine.outlook(request.job_id, self._clock.now_s())
+        if outlook is not None:
+            answer.outlook.CopyFrom(outlook_message(outlook))
         return answer
 
     async def list_delays(self, request: jobs_pb2.ListDelaysRequest) -> jobs_pb2.ListDelaysResponse:

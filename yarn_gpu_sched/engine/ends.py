@@ -1,0 +1,171 @@
+"""Whose ends would let a want go on: running jobs are taken away one after another, and all of it is undone.
+
+Those that say how long they run come first, by when they end; then the others, by their start. Nothing of the state changes, and
+nothing that a pass reads: it is only done when somebody asks.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.exceeding import Excess
+from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
+from yarn_gpu_sched.engine.want import Demand
+from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server_use import Part, mask_of
+from yarn_gpu_sched.placement import Placement
+
+TRIED_MAX = 200
+"""Running jobs that are looked at; a want that needs more of them to end waits for a time that nobody can tell."""
+
+THINNED_MAX = 32
+"""Jobs of which each is tried to be left out: of more, only those are that hold nothing where the want would go."""
+
+
+class Ending(NamedTuple):
+    """A running job, when it ends if it keeps what it says (None: it says nothing, or has run longer), and what that frees."""
+
+    record: JobRecord
+    ends_s: float | None
+    parts: tuple[Part, ...]
+    held: Resource
+
+
+class Ends(NamedTuple):
+    """The jobs whose ends are needed, in the order in which they are expected, none if all would not do; how many were tried."""
+
+    needed: tuple[Ending, ...]
+    tried: int
+    of: int
+
+    @property
+    def last_s(self) -> float | None:
+        """When the last of them ends; None if that is not known."""
+        times = [one.ends_s for one in self.needed]
+        known = [one for one in times if one is not None]
+        return max(known) if known and len(known) == len(times) else None
+
+
+def ends_that_help(core: Core, demand: Demand, excesses: Sequence[Excess], now_s: float) -> Ends:
+    """Find the fewest ends, in their order, after which a demand fits and no limit forbids it."""
+    partitions = partitions_of(core, demand)
+    endings = _endings(core, partitions, now_s)
+    tried = endings[:TRIED_MAX]
+    with _unwatched(core, partitions):
+        count = _smallest(core, demand, excesses, tried)
+        needed = [] if count is None else _thinned(core, demand, excesses, tried[:count])
+    return Ends(tuple(needed), len(tried), len(endings))
+
+
+def end_s(core: Core, record: JobRecord, now_s: float) -> float | None:
+    """Say when a running job ends if it keeps to what it says, or to what its queue says for it; None if nobody does."""
+    runtime_s = record.runtime_s
+    if runtime_s is None:
+        runtime_s = core.in_force.settings(record.job.vc).default_runtime_s
+    if runtime_s is None or record.started_s is None:
+        return None
+    ends_s = record.started_s + runtime_s
+    return ends_s if ends_s >= now_s else None
+
+
+def _endings(core: Core, partitions: list[str], now_s: float) -> list[Ending]:
+    found = []
+    for record in core.running.values():
+        parts = tuple(_parts(core, record, partitions))
+        if parts:
+            held = Resource(
+                sum(one.memory_mb for one in parts), sum(one.vcores for one in parts), sum(one.gpus for one in parts)
+            )
+            found.append(Ending(record, end_s(core, record, now_s), parts, held))
+    return sorted(found, key=_order)
+
+
+def _order(one: Ending) -> tuple[bool, float, str]:
+    time_s = one.record.started_s if one.ends_s is None else one.ends_s
+    return (one.ends_s is None, time_s or 0.0, one.record.job.job_id)
+
+
+def _parts(core: Core, record: JobRecord, partitions: list[str]) -> Iterator[Part]:
+    """Add up what a job holds on each server of these partitions."""
+    parts: dict[str, Part] = {}
+    for container in record.containers.values():
+        use, resource = core.state.servers[container.server_id], container.resource
+        if use.server.partition in partitions:
+            part = parts.get(container.server_id)
+            if part is None:
+                part = parts[container.server_id] = Part(use, 0, 0, 0, 0)
+            part.memory_mb += resource.memory_mb
+            part.vcores += resource.vcores
+            part.mask |= mask_of(container.gpu_indices)
+            part.gpus += resource.gpus
+    yield from parts.values()
+
+
+@contextmanager
+def _unwatched(core: Core, partitions: list[str]) -> Iterator[None]:
+    """Let nobody who waits for spare memory or vcores hear of what is only tried."""
+    known = [core.index.partitions[name] for name in partitions if name in core.index.partitions]
+    watched = []
+    for one in known:
+        one.refresh()
+        watched.append(one.watched)
+        one.watched = False
+    try:
+        yield
+    finally:
+        for one, before in zip(known, watched, strict=True):
+            one.refresh()
+            one.watched = before
+
+
+def _place(core: Core, demand: Demand, excesses: Sequence[Excess], ended: Sequence[Ending]) -> Placement | None:
+    """Find a place for a demand if these jobs had ended, and no limit forbade it then."""
+    for excess in excesses:
+        if sum(excess.relief(one.record, one.held) for one in ended) < excess.amount:
+            return None
+    with core.state.transaction() as plan:
+        for one in ended:
+            for part in one.parts:
+                plan.release(part)
+        return find_quietly(core, demand)
+
+
+def _smallest(core: Core, demand: Demand, excesses: Sequence[Excess], tried: list[Ending]) -> int | None:
+    """Say how many of the first ends are enough; None if all of them are not."""
+    low, high = 0, 1
+    while high < len(tried) and _place(core, demand, excesses, tried[:high]) is None:
+        low, high = high, 2 * high
+    high = min(high, len(tried))
+    if not tried or _place(core, demand, excesses, tried[:high]) is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _place(core, demand, excesses, tried[:middle]) is None:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _thinned(core: Core, demand: Demand, excesses: Sequence[Excess], ended: list[Ending]) -> list[Ending]:
+    """Leave out the jobs without whose ends it would do as well, the last ones first."""
+    placement = _place(core, demand, excesses, ended)
+    assert placement is not None
+    where = {portion.use.server_id for portion in placement.portions}
+    near = [
+        one
+        for one in ended
+        if any(part.use.server_id in where for part in one.parts)
+        or any(x.relief(one.record, one.held) for x in excesses)
+    ]
+    if _place(core, demand, excesses, near) is not None:
+        ended = near
+    if len(ended) > THINNED_MAX:
+        return ended
+    for one in ended[::-1]:
+        fewer = [other for other in ended if other is not one]
+        if _place(core, demand, excesses, fewer) is not None:
+            ended = fewer
+    return ended
