@@ -46,6 +46,11 @@ def job_view(text: str = "training", job_id: str = APPLICATION) -> job_pb2.JobVi
         waiting=waiting(text),
         diagnostics=text,
         age_s=754.0,
+        delays=reason_pb2.Delays(fair_share_s=600, fragmentation_s=154),
+        history=[
+            reason_pb2.ReasonSince(code=reason_pb2.WAITING_REASON_CODE_VC_QUOTA, age_s=754),
+            reason_pb2.ReasonSince(code=reason_pb2.WAITING_REASON_CODE_FRAGMENTED, age_s=154),
+        ],
     )
 
 
@@ -71,6 +76,36 @@ def waiting(text: str) -> reason_pb2.WaitingReason:
     )
 
 
+def outlook(text: str) -> reason_pb2.Outlook:
+    return reason_pb2.Outlook(
+        changes=[
+            f"in 45 s it may go to level 1 (one RDMA domain), where it would not fit now either {text}",
+            f"the end of {APPLICATION}, which holds 2 GPUs, expected in 12 min",
+        ],
+        when=f"in about 12 min, if {APPLICATION} ends when it said; jobs before it in order are not counted {text}",
+        starts_in_s=720.5,
+        next_level=1,
+        relaxes_in_s=45.0,
+        gpus_lacking=2,
+        job_ids=[APPLICATION],
+        server_ids=[f"gpu-a1{text}"],
+    )
+
+
+def delay_row(vc: str, size: str = "2-4", **fields: int) -> jobs_pb2.DelayRow:
+    return jobs_pb2.DelayRow(
+        virtual_cluster=vc,
+        size=size,
+        waits=12,
+        delays=reason_pb2.Delays(fair_share_s=600, capacity_s=60, fragmentation_s=300, other_s=40),
+        mostly=jobs_pb2.DelayCounts(**fields)
+        if fields
+        else jobs_pb2.DelayCounts(fair_share=6, capacity=2, fragmentation=3),
+        waiting=1,
+        waiting_delays=reason_pb2.Delays(fragmentation_s=200),
+    )
+
+
 def server_view(text: str = "") -> cluster_pb2.ServerView:
     server = server_pb2.Server(
         server_id=f"gpu-a1:45454{text}",
@@ -88,8 +123,17 @@ def server_view(text: str = "") -> cluster_pb2.ServerView:
 def vc_use(text: str = "") -> virtual_cluster_pb2.VirtualClusterUse:
     vc = virtual_cluster_pb2.VirtualCluster(path=f"root.research{text}", quota_gpus=8, running=True)
     return virtual_cluster_pb2.VirtualClusterUse(
-        virtual_cluster=vc, used=resource(1, 1024, 1), jobs_running=1, jobs_pending=2
+        virtual_cluster=vc,
+        used=resource(9, 1024, 1),
+        jobs_running=1,
+        jobs_pending=2,
+        shares=[share(text, quota_gpus=8, used_gpus=9, borrowed_gpus=2)],
+        warnings=[f"quota 8 GPUs is over its maximum, 4 {text}"] if text else [],
     )
+
+
+def share(partition: str = "", **fields: int) -> virtual_cluster_pb2.PartitionShare:
+    return virtual_cluster_pb2.PartitionShare(partition=partition, **fields)  # type: ignore[arg-type] # its numbers, by name
 
 
 @dataclass
@@ -99,6 +143,8 @@ class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceS
     jobs: list[job_pb2.JobView] = field(default_factory=lambda: [job_view()])
     servers: list[cluster_pb2.ServerView] = field(default_factory=lambda: [server_view()])
     vcs: list[virtual_cluster_pb2.VirtualClusterUse] = field(default_factory=lambda: [vc_use()])
+    outlooks: dict[str, reason_pb2.Outlook] = field(default_factory=lambda: {APPLICATION: outlook("")})
+    delays: list[jobs_pb2.DelayRow] = field(default_factory=lambda: [delay_row("root.research")])
     cluster_id: str = "c1"
 
     def ListJobs(self, request: jobs_pb2.ListJobsRequest, context: grpc.ServicerContext) -> jobs_pb2.ListJobsResponse:
@@ -113,7 +159,16 @@ class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceS
     ) -> jobs_pb2.GetWaitingReasonResponse:
         view = self._find(request.job_id, context)
         told = view.waiting if view.HasField("waiting") else None
-        return jobs_pb2.GetWaitingReasonResponse(state=view.state, waiting=told)
+        answer = jobs_pb2.GetWaitingReasonResponse(state=view.state, waiting=told)
+        if told is not None and request.job_id in self.outlooks:
+            answer.outlook.CopyFrom(self.outlooks[request.job_id])
+        return answer
+
+    def ListDelays(
+        self, request: jobs_pb2.ListDelaysRequest, context: grpc.ServicerContext
+    ) -> jobs_pb2.ListDelaysResponse:
+        rows = [row for row in self.delays if request.virtual_cluster in ("", row.virtual_cluster)]
+        return jobs_pb2.ListDelaysResponse(rows=rows)
 
     def WatchJobs(
         self, request: jobs_pb2.WatchJobsRequest, context: grpc.ServicerContext

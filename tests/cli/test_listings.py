@@ -8,7 +8,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.canned import APPLICATION, CONTAINER, Canned, job_view, server_view, vc_use
+from tests.cli.canned import (
+    APPLICATION,
+    CONTAINER,
+    Canned,
+    delay_row,
+    job_view,
+    outlook,
+    server_view,
+    share,
+    vc_use,
+)
 from yarn_gpu_sched.cli import documents, ygs
 from yarn_gpu_sched.protocol.v1 import job_pb2
 
@@ -22,6 +32,7 @@ READS = (
     ("why", APPLICATION),
     ("servers",),
     ("vcs",),
+    ("delays",),
 )
 Run = Callable[..., Result]
 
@@ -41,6 +52,8 @@ def hostile(canned: Canned) -> None:
     canned.jobs = [job_view(HOSTILE)]
     canned.servers = [server_view(HOSTILE)]
     canned.vcs = [vc_use(HOSTILE)]
+    canned.outlooks = {APPLICATION: outlook(HOSTILE)}
+    canned.delays = [delay_row(HOSTILE)]
     canned.cluster_id = HOSTILE
 
 
@@ -59,6 +72,7 @@ def test_markup_is_text(canned: Canned, run: Run, command: tuple[str, ...]) -> N
     canned.jobs = [job_view("[b]x[/b]")]
     canned.servers = [server_view("[b]x[/b]")]
     canned.vcs = [vc_use("[b]x[/b]")]
+    canned.delays = [delay_row("[b]x[/b]")]
     assert "[b]x[/b]" in run(*command).output.replace("\n", "").replace(" ", "") or "[b]" in run(*command).output
 
 
@@ -71,8 +85,10 @@ def test_the_errors_of_a_hostile_id_are_clean_too(run: Run) -> None:
 @pytest.mark.parametrize("command", READS, ids=" ".join)
 def test_it_fits_eighty_columns_without_colours(run: Run, command: tuple[str, ...]) -> None:
     result = run(*command)
-    if command[0] != "why":  # a sentence is left to the terminal to wrap
-        assert max(map(len, result.output.splitlines())) <= 80
+    lines = result.output.splitlines()
+    if command[0] == "why":  # what is read by programs too stays one line
+        lines = lines[1:]
+    assert max(map(len, lines)) <= 80
     assert "\x1b" not in result.output
 
 
@@ -84,6 +100,7 @@ def test_it_fits_eighty_columns_without_colours(run: Run, command: tuple[str, ..
         (("why", APPLICATION), documents.WhyDocument),
         (("servers",), documents.ServersDocument),
         (("vcs",), documents.VirtualClustersDocument),
+        (("delays",), documents.ListedDelaysDocument),
     ],
 )
 def test_json_is_what_its_schema_says(run: Run, command: tuple[str, ...], document: type[Any]) -> None:
@@ -128,10 +145,44 @@ def test_job_show_lists_containers_with_server_and_gpus(canned: Canned, run: Run
     assert "4 containers, not placed" in output
 
 
-def test_why_is_one_sentence_with_the_numbers(run: Run) -> None:
-    result = run("why", APPLICATION)
-    assert result.output.count("\n") == 1
-    assert "8 GPUs in 4 containers are asked, 6 are free on 2 servers" in result.output
+def test_why_says_the_reason_in_one_line_then_what_would_change_it_and_when(run: Run) -> None:
+    lines = [line.rstrip() for line in run("why", APPLICATION).output.splitlines()]
+    assert lines[0].startswith(f"{APPLICATION} waits: 8 GPUs in 4 containers are asked, 6 are free on 2 servers")
+    assert lines[1] == "what would change it:"
+    assert lines[2] == "  - in 45 s it may go to level 1 (one RDMA domain), where it would not fit now"
+    assert lines[3].strip() == "either"
+    assert lines[4] == f"  - the end of {APPLICATION}, which holds 2 GPUs, expected in"
+    assert lines[6] == f"when: in about 12 min, if {APPLICATION} ends when it said; jobs"
+    assert lines[7] == "      before it in order are not counted"
+
+
+def test_why_of_a_service_that_tells_no_outlook_is_one_line(canned: Canned, run: Run) -> None:
+    canned.outlooks = {}
+    assert run("why", APPLICATION).output.count("\n") == 1
+    document = msgspec.json.decode(run("why", APPLICATION, "--json").output, type=documents.WhyDocument)
+    assert document.outlook is None
+
+
+def test_why_json_tells_what_nobody_knows_by_null(canned: Canned, run: Run) -> None:
+    def told() -> documents.OutlookDocument:
+        document = msgspec.json.decode(run("why", APPLICATION, "--json").output, type=documents.WhyDocument)
+        assert document.outlook is not None
+        return document.outlook
+
+    assert (told().starts_in_s, told().next_level, told().relaxes_in_s) == (720.5, 1, 45.0)
+    assert (told().gpus_lacking, told().job_ids, told().server_ids) == (2, (APPLICATION,), ("gpu-a1",))
+    for name in ("starts_in_s", "next_level", "relaxes_in_s"):
+        canned.outlooks[APPLICATION].ClearField(name)
+    assert (told().starts_in_s, told().next_level, told().relaxes_in_s) == (None, None, None)
+
+
+def test_job_show_tells_how_long_it_waited_and_for_what_in_turn(canned: Canned, run: Run) -> None:
+    output = run("job", "show", APPLICATION).output
+    assert "waited        12m in this attempt: fair share 10m, fragmentation 2m34s" in output
+    assert "reasons       vc quota (12m ago), fragmented (2m34s ago)" in output
+    canned.jobs[0].ClearField("delays")
+    canned.jobs[0].ClearField("history")
+    assert "waited" not in run("job", "show", APPLICATION).output
 
 
 def test_why_of_a_job_that_waits_for_nothing(canned: Canned, run: Run) -> None:
@@ -148,6 +199,7 @@ def test_why_of_a_job_that_waits_for_nothing(canned: Canned, run: Run) -> None:
 def test_why_says_what_is_left_of_an_applications_lifetime(canned: Canned, run: Run) -> None:
     """Waiting counts: YARN ends the application when its lifetime is over, whether it ran or not."""
     view = canned.jobs[0]
+    canned.outlooks = {}
     view.job.expire_time.FromSeconds(int(time.time()) + 3_605)
     assert re.search(r"; its lifetime ends in 1h00m, and it with it\n$", run("why", APPLICATION).output)
     assert "lifetime  " in run("job", "show", APPLICATION).output
@@ -167,7 +219,68 @@ def test_servers_show_which_gpus_are_free(run: Run) -> None:
 
 
 def test_vcs_show_quota_and_use(run: Run) -> None:
-    assert run("vcs").output.splitlines()[1].split() == ["root.research", "open", "8", "-", "1", "1G", "1", "1", "2"]
+    header, row = run("vcs").output.splitlines()
+    assert header.split() == ["VC", "QUOTA", "MAX", "USED", "BORROWED", "MEMORY", "VCORES", "RUN", "WAIT"]
+    assert row.split() == ["root.research", "8", "-", "9", "2", "1G", "1", "1", "2"]
+
+
+def test_vcs_show_each_partition_where_there_are_several(canned: Canned, run: Run) -> None:
+    canned.vcs[0].shares.append(share("fast", quota_gpus=2, maximum_gpus=4, used_gpus=2))
+    _, first, second = run("vcs").output.splitlines()
+    assert first.split() == ["root.research", "default", "8", "-", "9", "2", "1G", "1", "1", "2"]
+    assert second.split() == ["fast", "2", "4", "2", "-"]
+
+
+def test_vcs_mark_quotas_that_were_translated_and_stopped_queues(canned: Canned, run: Run) -> None:
+    canned.vcs[0].shares[0].translated = True
+    canned.vcs[0].virtual_cluster.running = False
+    _, row, legend = run("vcs").output.splitlines()
+    assert row.split()[:3] == ["root.research", "(stopped)", "8*"]
+    assert legend == "* set in percent or as a weight: of the most GPUs that the partition ever had"
+
+
+def test_vcs_list_what_is_wrong_below_the_table(canned: Canned, run: Run) -> None:
+    canned.vcs[0].warnings.append("quota 8 GPUs is over its maximum, 4")
+    assert run("vcs").output.splitlines()[-2:] == [
+        "warnings:",
+        "  - root.research: quota 8 GPUs is over its maximum, 4",
+    ]
+
+
+def test_vcs_of_a_service_that_tells_no_shares_show_what_is_configured(canned: Canned, run: Run) -> None:
+    canned.vcs[0].ClearField("shares")
+    assert run("vcs").output.splitlines()[1].split()[:5] == ["root.research", "8", "-", "9", "-"]
+
+
+def test_a_queue_above_others_counts_no_jobs_of_its_own(canned: Canned, run: Run) -> None:
+    canned.vcs[0].virtual_cluster.parent = True
+    assert run("vcs").output.splitlines()[1].split()[-2:] == ["-", "-"]
+
+
+def test_delays_show_each_cause_by_time_and_by_waits(canned: Canned, run: Run) -> None:
+    header, row = run("delays").output.splitlines()[:2]
+    assert header.split()[:5] == ["VC", "GPUS", "WAITS", "NOW", "WAITED"]
+    assert row.split() == ["root.research", "2-4", "12", "1", "20m", "50%", "6", "5%", "2", "42%", "3", "3%", "0"]
+    canned.delays.append(delay_row("root.b"))
+    assert "root.b" not in run("delays", "--vc", "root.research").output
+    canned.delays = []
+    assert run("delays").output == "nobody has waited\n"
+
+
+def test_delays_set_fair_share_against_fragmentation_as_the_paper_does(canned: Canned, run: Run) -> None:
+    """Capacity counts as fair share there, what is nobody's doing nowhere, and single GPUs are not listed."""
+    canned.delays = [
+        delay_row("root.a", "1", fair_share=100),
+        delay_row("root.a", "2-4", fair_share=5, capacity=1, fragmentation=2, other=50),
+        delay_row("root.b", "2-4", fair_share=3, fragmentation=1),
+        delay_row("root.b", ">8", fragmentation=4),
+    ]
+    rows = [line.split() for line in run("delays").output.splitlines()[-3:]]
+    assert rows == [
+        ["2-4", "9", "75%", "3", "25%"],
+        ["5-8", "0", "-", "0", "-"],
+        [">8", "0", "0%", "4", "100%"],
+    ]
 
 
 def test_empty_listings_say_so(canned: Canned, run: Run) -> None:

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     lazy={
         "cluster": "cluster:cluster",
         "config": "serve:config",
+        "delays": "delays:delays",
         "demo": "demo:demo",
         "job": "jobs:job",
         "jobs": "jobs:jobs",
         "replay": "replay:replay",
         "serve": "serve:serve",
-        "servers": "cluster_views:servers",
-        "vcs": "cluster_views:vcs",
-        "why": "jobs:why",
+        "servers": "servers:servers",
+        "vcs": "vcs:vcs",
+        "why": "why:why",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

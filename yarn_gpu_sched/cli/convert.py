@@ -8,7 +8,7 @@ from yarn_gpu_sched.cli import documents
 from yarn_gpu_sched.protocol.v1 import job_pb2, reason_pb2, server_pb2
 
 if TYPE_CHECKING:
-    from yarn_gpu_sched.protocol.v1 import cluster_pb2, container_pb2, resource_pb2, virtual_cluster_pb2
+    from yarn_gpu_sched.protocol.v1 import cluster_pb2, container_pb2, jobs_pb2, resource_pb2, virtual_cluster_pb2
 
 
 def job_document(view: job_pb2.JobView) -> documents.JobDocument:
@@ -35,6 +35,7 @@ def job_document(view: job_pb2.JobView) -> documents.JobDocument:
         diagnostics=view.diagnostics,
         age_s=view.age_s,
         level=view.level if view.HasField("level") else None,
+        delays=waited_document(view.delays),
     )
 
 
@@ -42,7 +43,30 @@ def job_with_containers_document(view: job_pb2.JobView) -> documents.JobWithCont
     """Return a job with its containers."""
     job = job_document(view)
     fields = {name: getattr(job, name) for name in job.__struct_fields__}
-    return documents.JobWithContainersDocument(**fields, containers=tuple(map(_container, view.containers)))
+    return documents.JobWithContainersDocument(
+        **fields,
+        containers=tuple(map(_container, view.containers)),
+        history=tuple(documents.ReasonSinceDocument(reason_name(one.code), one.age_s) for one in view.history),
+    )
+
+
+def waited_document(delays: reason_pb2.Delays) -> documents.WaitedDocument:
+    """Return how long was waited by cause."""
+    return documents.WaitedDocument(delays.fair_share_s, delays.capacity_s, delays.fragmentation_s, delays.other_s)
+
+
+def delay_row_document(row: jobs_pb2.DelayRow) -> documents.DelayRowDocument:
+    """Return the waits of a virtual cluster's jobs of one size."""
+    mostly = row.mostly
+    return documents.DelayRowDocument(
+        virtual_cluster=row.virtual_cluster,
+        size=row.size,
+        waits=row.waits,
+        delays=waited_document(row.delays),
+        mostly=documents.DelayCountsDocument(mostly.fair_share, mostly.capacity, mostly.fragmentation, mostly.other),
+        waiting=row.waiting,
+        waiting_delays=waited_document(row.waiting_delays),
+    )
 
 
 def waiting_document(waiting: reason_pb2.WaitingReason) -> documents.WaitingDocument:
@@ -54,6 +78,21 @@ def waiting_document(waiting: reason_pb2.WaitingReason) -> documents.WaitingDocu
         containers_asked=waiting.containers_asked,
         gpus_free=waiting.gpus_free,
         servers_free=waiting.servers_free,
+    )
+
+
+def outlook_document(outlook: reason_pb2.Outlook) -> documents.OutlookDocument:
+    """Return what would change a wait."""
+    return documents.OutlookDocument(
+        changes=tuple(outlook.changes),
+        when=outlook.when,
+        starts_in_s=outlook.starts_in_s if outlook.HasField("starts_in_s") else None,
+        next_level=outlook.next_level if outlook.HasField("next_level") else None,
+        relaxes_in_s=outlook.relaxes_in_s if outlook.HasField("relaxes_in_s") else None,
+        gpus_lacking=outlook.gpus_lacking,
+        limit_gpus_lacking=outlook.limit_gpus_lacking,
+        job_ids=tuple(outlook.job_ids),
+        server_ids=tuple(outlook.server_ids),
     )
 
 
@@ -84,6 +123,20 @@ def virtual_cluster_document(use: virtual_cluster_pb2.VirtualClusterUse) -> docu
         used=_resource(use.used),
         jobs_running=use.jobs_running,
         jobs_pending=use.jobs_pending,
+        parent=vc.parent,
+        shares=tuple(map(_share, use.shares)),
+        warnings=tuple(use.warnings),
+    )
+
+
+def _share(share: virtual_cluster_pb2.PartitionShare) -> documents.PartitionShareDocument:
+    return documents.PartitionShareDocument(
+        partition=share.partition,
+        quota_gpus=share.quota_gpus if share.HasField("quota_gpus") else None,
+        maximum_gpus=share.maximum_gpus if share.HasField("maximum_gpus") else None,
+        used_gpus=share.used_gpus,
+        borrowed_gpus=share.borrowed_gpus,
+        translated=share.translated,
     )
 
 

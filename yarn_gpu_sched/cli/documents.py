@@ -36,6 +36,40 @@ class WaitingDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     servers_free: int
 
 
+class OutlookDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What would change a wait (``changes``, the nearest first) and when it ends; null: nobody knows, or it does not apply.
+
+    ``starts_in_s`` is the estimate whose grounds ``when`` says; ``job_ids``: the running jobs whose ends would free enough;
+    ``server_ids``: the servers with free GPUs that lack memory or vcores; at most 10 of each.
+    """
+
+    changes: tuple[str, ...]
+    when: str
+    starts_in_s: float | None
+    next_level: int | None
+    relaxes_in_s: float | None
+    gpus_lacking: int
+    limit_gpus_lacking: int
+    job_ids: tuple[str, ...]
+    server_ids: tuple[str, ...]
+
+
+class WaitedDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long was waited, by cause, in seconds."""
+
+    fair_share_s: float
+    capacity_s: float
+    fragmentation_s: float
+    other_s: float
+
+
+class ReasonSinceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reason to wait that began ``age_s`` seconds ago."""
+
+    code: str
+    age_s: float
+
+
 class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A live container; ``gpu_indices`` in the order of nvidia-smi on its server."""
 
@@ -51,7 +85,10 @@ class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A job. Times are UTC (RFC 3339); ``expire_time``: when YARN will end it; ``level`` 0 to 2, null before the gang is placed."""
+    """A job. Times are UTC (RFC 3339); ``expire_time``: when YARN will end it; ``level`` 0 to 2, null before the gang is placed.
+
+    ``delays``: how long its present or last attempt has waited.
+    """
 
     job_id: str
     state: State
@@ -73,12 +110,14 @@ class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     diagnostics: str
     age_s: float
     level: int | None
+    delays: WaitedDocument
 
 
 class JobWithContainersDocument(JobDocument, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`ygs job show --json`: a job with its live containers."""
+    """`ygs job show --json`: a job with its live containers, and its last reasons to wait in this attempt, oldest first."""
 
     containers: tuple[ContainerDocument, ...]
+    history: tuple[ReasonSinceDocument, ...]
 
 
 class JobsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,13 +127,14 @@ class JobsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WhyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`ygs why --json`: ``sentence`` is what `ygs why` prints; ``waiting`` is null when the job waits for nothing."""
+    """`ygs why --json`: ``sentence`` is what `ygs why` prints first; the others are null when the job waits for nothing."""
 
     job_id: str
     state: State
     sentence: str
     waiting: WaitingDocument | None
     expire_time: str | None
+    outlook: OutlookDocument | None
 
 
 class GpuDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,8 +165,27 @@ class ServersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     servers: tuple[ServerDocument, ...]
 
 
+class PartitionShareDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a virtual cluster has and uses of a partition in GPUs; ``quota_gpus`` and ``maximum_gpus`` null: nobody says.
+
+    ``borrowed_gpus``: of what it uses, what does not fit into the quota; ``translated``: the quota was set in percent or as a
+    weight.
+    """
+
+    partition: str
+    quota_gpus: int | None
+    maximum_gpus: int | None
+    used_gpus: int
+    borrowed_gpus: int
+    translated: bool
+
+
 class VirtualClusterDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A virtual cluster with its use; ``quota_gpus`` and ``maximum_gpus`` are null where none is configured."""
+    """A virtual cluster with its use; ``quota_gpus`` and ``maximum_gpus`` as configured in GPUs, null where they are not.
+
+    ``shares``: what is in force, by partition; ``parent``: it holds queues, whose use it includes, not jobs; ``warnings``: what is
+    wrong with its configuration.
+    """
 
     path: str
     quota_gpus: int | None
@@ -135,12 +194,46 @@ class VirtualClusterDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=
     used: ResourceDocument
     jobs_running: int
     jobs_pending: int
+    parent: bool
+    shares: tuple[PartitionShareDocument, ...]
+    warnings: tuple[str, ...]
 
 
 class VirtualClustersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`ygs vcs --json`, in order of paths."""
 
     virtual_clusters: tuple[VirtualClusterDocument, ...]
+
+
+class DelayCountsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Waits by the cause that took longest."""
+
+    fair_share: int
+    capacity: int
+    fragmentation: int
+    other: int
+
+
+class DelayRowDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The waits of a virtual cluster's jobs of one size (GPUs at once: 0, 1, 2-4, 5-8 or >8).
+
+    ``waits`` have ended, ``mostly`` counts them by the cause that took longest; ``waiting`` jobs wait now, and have waited
+    ``waiting_delays`` so far.
+    """
+
+    virtual_cluster: str
+    size: str
+    waits: int
+    delays: WaitedDocument
+    mostly: DelayCountsDocument
+    waiting: int
+    waiting_delays: WaitedDocument
+
+
+class ListedDelaysDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ygs delays --json`, in order of paths and sizes; what nobody waited for has no row."""
+
+    rows: tuple[DelayRowDocument, ...]
 
 
 class DaemonDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,6 +340,7 @@ DOCUMENTS = (
     WhyDocument,
     ServersDocument,
     VirtualClustersDocument,
+    ListedDelaysDocument,
     EmbeddedClusterDocument,
     SettingsDocument,
     ReplayDocument,

@@ -1,4 +1,4 @@
-"""`ygs jobs`, `ygs job show` and `ygs why`."""
+"""`ygs jobs` and `ygs job show`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from yarn_gpu_sched.cli.convert import (
     job_with_containers_document,
     reason_name,
     state_name,
-    waiting_document,
 )
-from yarn_gpu_sched.cli.documents import JobsDocument, WhyDocument
+from yarn_gpu_sched.cli.documents import JobsDocument
 from yarn_gpu_sched.cli.output import console, duration, index_ranges, memory, print_json, table, text
 from yarn_gpu_sched.cli.service_option import connected, service_option
 from yarn_gpu_sched.cli.text import clean
 from yarn_gpu_sched.protocol.v1 import container_pb2, job_pb2
 
 if TYPE_CHECKING:
-    from yarn_gpu_sched.client import Client
+    from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 STATES = {
     "pending": job_pb2.JOB_STATE_PENDING,
@@ -88,50 +87,12 @@ def _job_row(view: job_pb2.JobView) -> tuple[Text, ...]:
 def _why_in_short(view: job_pb2.JobView) -> str:
     if view.state == job_pb2.JOB_STATE_ENDED:
         return end_name(view.end)
-    return reason_name(view.waiting.code).replace("_", " ") if view.HasField("waiting") else "-"
+    return reason_words(view.waiting.code) if view.HasField("waiting") else "-"
 
 
-@click.command()
-@click.argument("job_id", metavar="JOB")
-@as_json
-@service_option
-def why(job_id: str, json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
-    """Say in one sentence why JOB waits."""
-    with connected(service) as client:
-        document = _why(client, job_id)
-    if json_:
-        print_json(document)
-    else:
-        click.echo(clean(document.sentence))
-
-
-def _why(client: Client, job_id: str) -> WhyDocument:
-    view = client.job(job_id)
-    expires = view.job.expire_time.ToJsonString() if view.job.HasField("expire_time") else None
-    waiting = waiting_document(view.waiting) if view.HasField("waiting") else None
-    said = f"waits: {waiting.sentence}" if waiting else _standing(view)
-    lifetime = _lifetime(view)
-    sentence = f"{job_id} {said}" + (f"; {lifetime}" if lifetime else "")
-    return WhyDocument(job_id, state_name(view.state), sentence, waiting, expires)
-
-
-def _lifetime(view: job_pb2.JobView) -> str:
-    """Say how long YARN lets the application go on; waiting counts."""
-    if not view.job.HasField("expire_time") or view.state == job_pb2.JOB_STATE_ENDED:
-        return ""
-    left_s = view.job.expire_time.ToNanoseconds() / 1e9 - time.time()
-    return f"its lifetime ends in {duration(left_s)}, and it with it" if left_s > 0 else "its lifetime is over"
-
-
-def _standing(view: job_pb2.JobView) -> str:
-    if view.state == job_pb2.JOB_STATE_ENDED:
-        said = f": {view.diagnostics}" if view.diagnostics else ""
-        return f"has ended ({end_name(view.end)}){said}"
-    servers = len({container.server_id for container in view.containers})
-    return (
-        f"waits for nothing: it is {state_name(view.state)} with {len(view.containers)} containers and "
-        f"{view.used.gpus} GPUs on {servers} servers"
-    )
+def reason_words(code: reason_pb2.WaitingReasonCode.ValueType) -> str:
+    """Return a reason in short."""
+    return reason_name(code).replace("_", " ")
 
 
 @click.group()
@@ -157,6 +118,14 @@ def show(job_id: str, json_: bool, service: str | None) -> None:  # noqa: FBT001
         out.print(_containers(view))
 
 
+def lifetime(view: job_pb2.JobView) -> str:
+    """Say how long YARN lets the application go on; waiting counts."""
+    if not view.job.HasField("expire_time") or view.state == job_pb2.JOB_STATE_ENDED:
+        return ""
+    left_s = view.job.expire_time.ToNanoseconds() / 1e9 - time.time()
+    return f"its lifetime ends in {duration(left_s)}, and it with it" if left_s > 0 else "its lifetime is over"
+
+
 def _facts(view: job_pb2.JobView) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
@@ -171,14 +140,33 @@ def _facts(view: job_pb2.JobView) -> Table:
         "tags": ", ".join(described.tags),
         "gang": _gang(view),
         "holds": held,
-        "lifetime": _lifetime(view),
+        "lifetime": lifetime(view),
         "waits": view.waiting.sentence if view.HasField("waiting") else "",
+        "waited": waited(view.delays),
+        "reasons": _history(view),
         "ended": f"{end_name(view.end)} {view.diagnostics}" if view.state == job_pb2.JOB_STATE_ENDED else "",
     }
     for name, value in rows.items():
         if value:
             grid.add_row(text(name, "bold"), text(value))
     return grid
+
+
+def waited(delays: reason_pb2.Delays) -> str:
+    """Say how long was waited and for what; empty if not at all."""
+    causes = {
+        "fair share": delays.fair_share_s,
+        "capacity": delays.capacity_s,
+        "fragmentation": delays.fragmentation_s,
+        "other": delays.other_s,
+    }
+    total_s = sum(causes.values())
+    parts = [f"{name} {duration(cause_s)}" for name, cause_s in causes.items() if cause_s]
+    return f"{duration(total_s)} in this attempt: {', '.join(parts)}" if parts else ""
+
+
+def _history(view: job_pb2.JobView) -> str:
+    return ", ".join(f"{reason_words(one.code)} ({duration(one.age_s)} ago)" for one in view.history)
 
 
 def _gang(view: job_pb2.JobView) -> str:

@@ -1,4 +1,4 @@
-"""`ygs servers` and `ygs vcs`: the cluster as the service sees it."""
+"""`ygs servers`: the servers as the service sees them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from yarn_gpu_sched.cli.convert import server_document, server_state_name, virtual_cluster_document
-from yarn_gpu_sched.cli.documents import ServersDocument, VirtualClustersDocument
+from yarn_gpu_sched.cli.convert import server_document, server_state_name
+from yarn_gpu_sched.cli.documents import ServersDocument
 from yarn_gpu_sched.cli.jobs import as_json
 from yarn_gpu_sched.cli.output import console, index_ranges, memory, print_json, table, text
 from yarn_gpu_sched.cli.service_option import connected, service_option
 
 if TYPE_CHECKING:
-    from yarn_gpu_sched.protocol.v1 import cluster_pb2, virtual_cluster_pb2
+    from yarn_gpu_sched.protocol.v1 import cluster_pb2
 
 _STYLES = {"running": "green", "draining": "yellow", "unhealthy": "red"}
 
@@ -62,37 +62,4 @@ def _total(cluster: cluster_pb2.GetClusterResponse) -> str:
         f"{cluster.cluster_id or 'no cluster'}: {cluster.servers} servers, {cluster.used.gpus} of "
         f"{cluster.capacity.gpus} GPUs in use, {cluster.jobs_running} jobs running, {cluster.jobs_pending} pending; "
         f"resource manager {link}"
-    )
-
-
-@click.command()
-@as_json
-@service_option
-def vcs(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
-    """List virtual clusters (leaf queues) with quota and use."""
-    with connected(service) as client:
-        uses = list(client.virtual_clusters())
-    if json_:
-        print_json(VirtualClustersDocument(tuple(map(virtual_cluster_document, uses))))
-        return
-    console().print(_virtual_clusters(uses) if uses else text("no virtual clusters"))
-
-
-def _virtual_clusters(uses: list[virtual_cluster_pb2.VirtualClusterUse]) -> Table:
-    numbers = ("QUOTA", "MAX", "GPUS", "MEMORY", "VCORES", "RUNNING", "PENDING")
-    return table(("VC", "STATE", *numbers), map(_virtual_cluster_row, uses), numbers=numbers, folded=("VC",))
-
-
-def _virtual_cluster_row(use: virtual_cluster_pb2.VirtualClusterUse) -> tuple[Text, ...]:
-    vc = use.virtual_cluster
-    return (
-        text(vc.path),
-        text("open" if vc.running else "stopped"),
-        text(vc.quota_gpus if vc.HasField("quota_gpus") else "-"),
-        text(vc.maximum_gpus if vc.HasField("maximum_gpus") else "-"),
-        text(use.used.gpus),
-        text(memory(use.used.memory_mb)),
-        text(use.used.vcores),
-        text(use.jobs_running),
-        text(use.jobs_pending),
     )

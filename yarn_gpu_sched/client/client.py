@@ -78,9 +78,14 @@ class Client:
         return self._read(self._jobs.GetJob, jobs_pb2.GetJobRequest(job_id=job_id)).job
 
     def why(self, job_id: str) -> jobs_pb2.GetWaitingReasonResponse:
-        """Return the job's state and why it waits (absent: for nothing); `NotFoundError`."""
+        """Return the job's state, why it waits and what would change that (absent: it waits for nothing); `NotFoundError`."""
         request = jobs_pb2.GetWaitingReasonRequest(job_id=job_id)
         return self._read(self._jobs.GetWaitingReason, request)
+
+    def delays(self, vc: str = "") -> list[jobs_pb2.DelayRow]:
+        """Return how long jobs waited and why, by virtual cluster and size, since the service began; ``vc`` filters."""
+        request = jobs_pb2.ListDelaysRequest(virtual_cluster=vc)
+        return list(self._read(self._jobs.ListDelays, request).rows)
 
     def watch(self, job_id: str = "", *, vc: str = "", for_s: float = 3600.0) -> Generator[job_pb2.JobView, None, None]:
         """Yield each matching job now and again whenever it changes, for ``for_s`` seconds.
