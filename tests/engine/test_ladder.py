@@ -215,6 +215,28 @@ def test_its_level_is_the_reason_that_is_given() -> None:
     assert world.why("gang") == f"{said}on the fewest servers in one RDMA domain"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_partition_that_lends_is_measured_by_what_it_could_hold_itself(own: bool) -> None:  # noqa: FBT001 - a parameter
+    """Whether the default partition could hold the gang tighter, or not at all."""
+    lent = [server(f"p{number}", 2, rack="/r9", partition="p", lends=True) for number in range(3)]
+    world = World(EngineSettings(relax_after_s=EACH_S)).up(*lent, *(racks() if own else ()))
+    for name in ("s1", "s2", "t1", "t2") if own else ():
+        world.seen(f"held-{name}", f"holder-{name}", name, worker(4))
+    gang(world, 4)
+    assert level_at(world, 0.0) == Level.FEWEST_SERVERS
+    assert world.engine.counters.rejected == 0
+
+
+def test_what_only_a_partition_that_lends_could_hold_tight_waits_for_that() -> None:
+    lent = [server(f"p{number}", 4, rack="/r9", partition="p", lends=True) for number in range(2)]
+    small = [server(f"s{number}", 2, rack=f"/r{number}") for number in range(4)]
+    world = World(EngineSettings(relax_after_s=EACH_S)).up(*lent, *small)
+    world.seen("held", "holder", "p0", worker(1))
+    gang(world, 8)
+    assert level_at(world, 0.0) is None
+    assert level_at(world, 300.0) == Level.ANYWHERE
+
+
 def test_timers_of_jobs_that_went_are_forgotten() -> None:
     world = scattered()
     gang(world, 8)

@@ -112,6 +112,25 @@ def test_the_ladder_pauses_while_a_limit_forbids_and_goes_on_with_what_was_spent
     assert world.engine.next_wake_s() == 56.0
 
 
+def test_a_maximum_that_cannot_be_read_is_none_and_is_told() -> None:
+    world = world_of()
+    world.configure("root.a", capacities=(QueueCapacity("", "", "1w"),))
+    submit(world, "one", "root.a")
+    assert placed(world) == ["one"]
+    (said,) = world.engine._core.in_force.warnings["root.a"]
+    assert said.startswith('maximum-capacity "1w": a maximum cannot be a weight')
+
+
+def test_limits_of_queues_that_a_new_snapshot_does_not_name_forbid_nothing() -> None:
+    world = world_of()
+    world.configure("root.a", maximum_gpus=0)
+    submit(world, "one", "root.a")
+    assert placed(world) == []
+    world.up(server("s1"), epoch=2)
+    submit(world, "one", "root.a")
+    assert placed(world) == ["one"]
+
+
 def test_an_engine_that_was_written_down_forbids_the_same() -> None:
     world = world_of(relax_after_s=10.0)
     world.configure("root.a", maximum_gpus=4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity
+from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity, read_maximum
 
 
 def absolute(value: int) -> Amount:
@@ -57,3 +57,10 @@ def test_what_cannot_be_read_is_named_and_never_taken_for_nothing(text: str, sai
     with pytest.raises(CapacityError) as caught:
         read_capacity(text)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["3w", "[yarn.io/gpu=2w]", "[memory=1024,vcores=1w]"])
+def test_a_maximum_is_no_weight(text: str) -> None:
+    with pytest.raises(CapacityError, match=r"a maximum cannot be a weight, an amount or a percentage"):
+        read_maximum(text)
+    assert read_maximum("[yarn.io/gpu=2]") == read_capacity("[yarn.io/gpu=2]")

@@ -33,7 +33,8 @@ def keeps_ceiling(core: Core, demand: Demand, placement: Placement) -> bool:
     if demand.ceiling is ANYWHERE:
         return True
     uses = {portion.use.server_id: portion.use for portion in placement.portions}
-    fewest = core.index.fewest_servers(demand.partition, demand.kinds)
+    lent_by = next((use.server.partition for use in uses.values()), demand.partition)
+    fewest = core.index.fewest_servers(lent_by, demand.kinds)
     if len({use.server.domain for use in uses.values()}) > 1:
         level = ANYWHERE
     else:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.start_rules import LISTED_MAX, key_of, refused_at_start
-from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity
+from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity, read_maximum
 from yarn_gpu_sched.model.queue_settings import QueueSettings, read_settings
 from yarn_gpu_sched.model.shares import ROOT, lineage, maxima, parent_of, translate
 from yarn_gpu_sched.model.tenants import Tenants
@@ -152,7 +152,7 @@ class InForce:
         texts = [one.maximum if maximum else one.capacity for one in vc.capacities if one.partition == partition]
         if texts and texts[0]:
             try:
-                return read_capacity(texts[0])
+                return read_maximum(texts[0]) if maximum else read_capacity(texts[0])
             except CapacityError as problem:
                 key = key_of(path, partition, "maximum-capacity" if maximum else "capacity")
                 self._warn(path, f"{key} {problem}; it counts as not configured")

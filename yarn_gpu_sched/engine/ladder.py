@@ -62,6 +62,9 @@ class Ladder:
     def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
         """Say how loose a gang may be placed by now."""
         fewest = self._index.fewest_servers(want.partition, want.kinds)
+        if fewest is None and not want.partition:
+            counts = (self._index.fewest_servers(name, want.kinds) for name in self._index.lending)
+            fewest = next((count for count in counts if count is not None), None)
         tightest = ANYWHERE if fewest is None else FEWEST_SERVERS
         return LEVELS[min(record.ceiling, tightest + self._steps(record, now_s))]
 

@@ -25,6 +25,7 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     if not same_cluster:
         core.seen.forget_all()
         session.missing.clear()
+    core.limits_changed()
     session.knew_servers = bool(session.missing)
     session.cluster_id = event.cluster_id
     session.epoch = event.epoch

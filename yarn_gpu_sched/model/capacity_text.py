@@ -45,7 +45,7 @@ class Capacity(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_capacity(text: str) -> Capacity:
-    """Read a queue's capacity or maximum capacity. Raises CapacityError; what is not understood is never taken for 0."""
+    """Read a queue's capacity. Raises CapacityError; what is not understood is never taken for 0."""
     clean = text.strip()
     if not clean.startswith("["):
         one = _amount("capacity", clean, clean)
@@ -67,6 +67,14 @@ def read_capacity(text: str) -> Capacity:
             raise CapacityError(f'"{_cut(text)}": {name} is there twice, once would be right')
         found[kind] = _amount(name, value, text)
     return Capacity(**found)
+
+
+def read_maximum(text: str) -> Capacity:
+    """Read a queue's maximum capacity, which is no weight (Hadoop knows weights only of capacities). Raises CapacityError."""
+    read = read_capacity(text)
+    if any(one is not None and one.measure is Measure.WEIGHT for one in (read.gpus, read.memory, read.vcores)):
+        raise CapacityError(f'"{_cut(text)}": a maximum cannot be a weight, an amount or a percentage (40%) would be right')
+    return read
 
 
 def _check_case(name: str, text: str) -> None:
