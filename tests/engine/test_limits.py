@@ -146,3 +146,70 @@ def test_an_engine_that_was_written_down_forbids_the_same() -> None:
     for one in (world, twin):
         one.end("one")
     assert placed(world) == placed(twin) == ["two"]
+
+
+def lending() -> World:
+    """Four GPUs, all held, and a partition of four that lends; queue root.a may use two of these."""
+    world = World(PHILLY).up(server("s1"), server("p1", partition="p", lends=True))
+    world.seen("held", "holder", "s1", worker(4))
+    world.configure("root.a", capacities=(QueueCapacity("p", "", "[yarn.io/gpu=2]"),))
+    for name in ("one", "two"):
+        submit(world, name, "root.a")
+    return world
+
+
+def test_what_is_lent_counts_against_the_maximum_of_the_partition_that_lends() -> None:
+    world = lending()
+    assert placed(world) == ["one"]
+    said = 'asks 2 GPUs; in partition "p", which lends, queue root.a uses 2 of the 2 GPUs that it may use'
+    assert world.why("two") == f"vc_maximum: {said}"
+    submit(world, "other", "root.b")
+    assert placed(world) == ["other"], "it blocks nobody else"
+
+
+def test_who_waits_for_what_is_lent_goes_when_its_queue_uses_less_there_or_may_use_more() -> None:
+    for number in range(2):
+        world = lending()
+        assert placed(world) == ["one"]
+        if number:
+            world.configure("root.a", capacities=(QueueCapacity("p", "", "[yarn.io/gpu=4]"),))
+        else:
+            world.submit("one", "gang:1x2", vc="root.b", submit_time_s=1.0)
+        assert world.engine.next_wake_s() == world.now_s
+        assert placed(world) == ["two"]
+
+
+def test_a_partition_that_lends_from_now_on_has_limits_too() -> None:
+    world = World(PHILLY).up(server("s1"), server("p1", partition="p"))
+    world.seen("held", "holder", "s1", worker(4))
+    world.configure("root.a", capacities=(QueueCapacity("p", "", "[yarn.io/gpu=1]"),))
+    submit(world, "one", "root.a")
+    assert placed(world) == []
+    world.change(server("p1", partition="p", lends=True))
+    assert placed(world) == []
+    assert world.why("one").startswith("vc_maximum")
+
+
+def test_a_gang_whose_gpus_were_held_for_it_keeps_to_limits_of_memory_all_the_same() -> None:
+    world = world_of(servers=1)
+    world.configure("root.a", capacities=(QueueCapacity("", "", "[memory=2048]"),))
+    world.submit("job", "gang:2x1", vc="root.a")
+    world.ask("job", ask(1, worker(1, 1_024), 0, am=True))
+    assert placed(world) == ["job"]
+    world.ask("job", ask(2, worker(1, 1_024)))
+    assert placed(world) == []
+    assert world.why("job").endswith("queue root.a uses 1024 of the 2048 MB of memory that it may use")
+    world.configure("root.a", capacities=(QueueCapacity("", "", "[memory=3Gi]"),))
+    assert placed(world) == ["job"]
+
+
+def test_what_a_hold_that_ends_leaves_lets_the_next_go_in_the_same_pass() -> None:
+    world = world_of(servers=1)
+    world.configure("root.a", maximum_gpus=2)
+    submit(world, "gang", "root.a", 2, 1)
+    assert placed(world) == ["gang"]
+    world.release(world.live("gang")[0].container_id, lost=True)
+    submit(world, "next", "root.a", 1, 1)
+    assert placed(world) == []
+    world.now_s = 120.0
+    assert placed(world) == ["next"]

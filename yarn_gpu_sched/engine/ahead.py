@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.finding import find
+from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.repair import Place, begin_hold, free_hold, holds_of
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of, single
 from yarn_gpu_sched.model.ask import RequestKey
@@ -63,7 +64,10 @@ def release(core: Core, record: JobRecord) -> None:
 def give(core: Core, want: JobWant, place: Place) -> int:
     """Place a gang on what is held for it, or as near as its memory and vcores let it; return the decisions made."""
     release(core, want.record)
-    placement = find(core, want.demand)
+    tenants = core.state.tenants
+    if tenants.watched and forbidden(tenants, core.in_force, want) is not None:  # of memory, or lowered meanwhile
+        return 0
+    placement = find(core, want.demand, want.line.barred)
     return 0 if placement is None else place(core, want, placement)
 
 

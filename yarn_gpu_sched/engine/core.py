@@ -10,7 +10,7 @@ from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
-from yarn_gpu_sched.engine.limits import forbidden
+from yarn_gpu_sched.engine.limits import barred, forbidden
 from yarn_gpu_sched.engine.queue import Line, Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
@@ -115,6 +115,8 @@ class Core:
         """Let a line wait while a limit forbids what it wants; its jobs' timers pause meanwhile (law 8)."""
         want = line.any_want()
         found = forbidden(self.state.tenants, self.in_force, want) if self.state.tenants.watched else None
+        if line.barred or (self.index.lending and not want.partition):
+            self._judge_lending(line, want)
         if found == line.forbidden:
             return
         allowed = line.forbidden is not None and found is None
@@ -124,6 +126,18 @@ class Core:
                 self._stand(record)
             else:
                 self.ladder.pause(record, self.now_s)
+
+    def _judge_lending(self, line: Line, want: JobWant) -> None:
+        """Keep a line from partitions that lend while a limit forbids it there; let it look again where one does no more."""
+        before, lending = line.barred, () if want.partition or not self.state.tenants.watched else self.index.lending
+        line.barred = barred(self.state.tenants, self.in_force, want, lending)
+        if line.blocked and line.forbidden is None and any(name not in line.barred for name in before):
+            self.queue.forbid(line, None)
+
+    def judge_all(self) -> None:
+        """Follow a change of which partitions lend."""
+        for line in self.queue.lines():
+            self._judge(line)
 
     # Jobs
 

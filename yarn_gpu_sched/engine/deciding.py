@@ -42,7 +42,7 @@ def on_pass(core: Core, _event: Pass) -> None:
     if core.gathering:
         form(core)
     if core.degraded or core.ahead:
-        decided += repair.tend(core, _place) + ahead.tend(core, _place)
+        decided += _tend(core)
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
@@ -81,7 +81,17 @@ def _wake(core: Core) -> None:
             core.changed(core.state.jobs[job_id])  # what the empty cluster allows may be another level now
         for partition in core.changed_partitions:
             core.queue.wake_partition(partition)
+        if core.state.tenants.watched:
+            core.judge_all()
         core.changed_partitions.clear()
+
+
+def _tend(core: Core) -> int:
+    """Look after degraded gangs and what is held; what ends there leaves room under limits."""
+    decided = repair.tend(core, _place) + ahead.tend(core, _place)
+    if core.state.tenants.changed:
+        core.follow_use()
+    return decided
 
 
 def _refuse_all(core: Core) -> int:
@@ -139,7 +149,8 @@ class PassView:
 
     def used_by(self, group: Group) -> int:
         """Count the GPUs that a group's user uses."""
-        return self._core.state.tenants.by_path[group.vc].user_gpus.get((group.user, group.partition), 0)
+        record = self._core.state.tenants.by_path.get(group.vc)  # nobody may stand there any more
+        return 0 if record is None else record.user_gpus.get((group.user, group.partition), 0)
 
     def waiting(self) -> list[Want]:
         """List all wants of gangs."""
@@ -168,7 +179,7 @@ class PassView:
         assert isinstance(want, JobWant)
         if want.application_master and not masters_admit(core, want):
             return None
-        return find(core, want.demand)
+        return find(core, want.demand, want.line.barred)
 
 
 def masters_admit(core: Core, want: JobWant) -> bool:
@@ -203,11 +214,16 @@ def _on_place(core: Core, intent: Place) -> int:
     want = intent.want
     if not _is_current(want):
         return _reject(core)
-    if want.line.forbidden is not None:
+    if want.line.forbidden is not None or (want.line.barred and _is_barred(want, intent.placement)):
         return _reject(core)
     if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)
     return _place(core, want, intent.placement)
+
+
+def _is_barred(want: JobWant, placement: Placement) -> bool:
+    """Tell whether a place is in a partition that lends, but not to this want."""
+    return any(use.server.partition in want.line.barred for use, _, _ in placement.portions)
 
 
 def _on_wait(core: Core, intent: Wait) -> int:

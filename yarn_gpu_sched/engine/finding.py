@@ -6,21 +6,21 @@ from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN
 from yarn_gpu_sched.placement import Placement, find_confined
 
 
-def find(core: Core, demand: Demand) -> Placement | None:
-    """Find a place for all of a demand now, or None."""
+def find(core: Core, demand: Demand, barred: tuple[str, ...] = ()) -> Placement | None:
+    """Find a place for all of a demand now, or None; ``barred``: partitions that lend, but not to whom demands it."""
     placement = _find_in(core, demand.partition, demand)
     if placement is None and core.index.lending and not demand.partition:
         for partition in core.index.lending:
-            placement = _find_in(core, partition, demand)
+            placement = None if partition in barred else _find_in(core, partition, demand)
             if placement is not None:
                 break
     return placement
 
 
-def find_quietly(core: Core, demand: Demand) -> Placement | None:
+def find_quietly(core: Core, demand: Demand, barred: tuple[str, ...] = ()) -> Placement | None:
     """Find a place for somebody who only wants to know: the visits are not counted."""
     with core.index.visits.quiet():
-        return find(core, demand)
+        return find(core, demand, barred)
 
 
 def partitions_of(core: Core, demand: Demand) -> list[str]:

@@ -1,5 +1,6 @@
 """Limits that forbid a want although there may be room: maxima of queues, all the way up, and what one user may use."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from yarn_gpu_sched.engine.in_force import InForce
@@ -23,9 +24,19 @@ def forbidden(tenants: Tenants, in_force: InForce, want: JobWant) -> Forbidden |
     user = _over_user(tenants.by_path[want.vc], in_force, want)
     if user is not None:
         return user
+    return over_maximum(tenants, in_force, want, want.partition)
+
+
+def barred(tenants: Tenants, in_force: InForce, want: JobWant, lending: Iterable[str]) -> tuple[str, ...]:
+    """List the partitions that lend, but where the want would exceed a maximum: what it has there is charged there."""
+    return tuple([name for name in lending if over_maximum(tenants, in_force, want, name) is not None])
+
+
+def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
+    """Say which queue's maximum a want would exceed in a partition, the lowest queue's first; None if none."""
     record: VirtualClusterRecord | None = tenants.by_path[want.vc]
     while record is not None:
-        found = _over_maximum(record, in_force, want)
+        found = _over_own(record, in_force, want, partition)
         if found is not None:
             return found
         record = record.above
@@ -44,9 +55,9 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
     return Forbidden(ReasonCode.USER_LIMIT, record.path, sentence)
 
 
-def _over_maximum(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -> Forbidden | None:
-    limits = in_force.limits(record.path, want.partition)
-    use = record.uses.get(want.partition)
+def _over_own(record: VirtualClusterRecord, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
+    limits = in_force.limits(record.path, partition)
+    use = record.uses.get(partition)
     total = want.total
     for asked, used, most, unit in (
         (total.gpus, 0 if use is None else use.gpus, limits.maximum_gpus, "GPUs"),

@@ -33,7 +33,7 @@ class EnginePlan:
         """Find a place beside what was taken."""
         assert isinstance(want, JobWant)
         self._core.counters.searches += 1
-        return find(self._core, want.demand)
+        return find(self._core, want.demand, want.line.barred)
 
     def take(self, want: Want, placement: Placement) -> bool:
         """Take it that the want has this place."""

@@ -24,9 +24,10 @@ class Line:
     """The jobs of a group that demand the same, in order of their ranks.
 
     ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
+    ``barred``: partitions that lend, and where a limit forbids what the jobs demand.
     """
 
-    __slots__ = ("blocked", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
+    __slots__ = ("barred", "blocked", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
 
     def __init__(self, group: Group, demand: Demand, number: int) -> None:
         self.group = group
@@ -37,6 +38,7 @@ class Line:
         self.blocked = False
         self.offered: Order | None = None
         self.forbidden: Forbidden | None = None
+        self.barred: tuple[str, ...] = ()
 
     @property
     def alone(self) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
-from yarn_gpu_sched.engine.limits import forbidden
+from yarn_gpu_sched.engine.limits import forbidden, over_maximum
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
@@ -152,6 +152,7 @@ class _Answer:
         self._record = record
         self._want = want
         self._demand = want.demand
+        self._barred: tuple[str, ...] = want.line.barred if want.line is not None else ()
         partition = core.index.partitions.get(want.partition)
         if partition is not None:
             partition.refresh()
@@ -183,8 +184,12 @@ class _Answer:
         found = forbidden(core.state.tenants, core.in_force, want)
         if found is not None:
             return self._say(found.code, f"{self._asks()}; {found.sentence}")
-        if not self._is_blocked() and find_quietly(core, demand) is not None:
+        if not self._is_blocked() and find_quietly(core, demand, self._barred) is not None:
             return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
+        for name in self._barred:
+            over = over_maximum(core.state.tenants, core.in_force, want, name)
+            if over is not None and find_quietly(core, demand) is not None:
+                return self._say(over.code, f'{self._asks()}; in partition "{name}", which lends, {over.sentence}')
         return self._by_what_is_free()
 
     def _by_what_is_free(self) -> WaitingReason:

@@ -73,7 +73,9 @@ def read_maximum(text: str) -> Capacity:
     """Read a queue's maximum capacity, which is no weight (Hadoop knows weights only of capacities). Raises CapacityError."""
     read = read_capacity(text)
     if any(one is not None and one.measure is Measure.WEIGHT for one in (read.gpus, read.memory, read.vcores)):
-        raise CapacityError(f'"{_cut(text)}": a maximum cannot be a weight, an amount or a percentage (40%) would be right')
+        raise CapacityError(
+            f'"{_cut(text)}": a maximum cannot be a weight, an amount or a percentage (40%) would be right'
+        )
     return read
 
 

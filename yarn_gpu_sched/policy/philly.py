@@ -30,19 +30,24 @@ class Philly:
 
     def decide(self, view: View) -> Iterator[Intent]:
         """Yield an intent for each ready want, always of whom it is the turn now: what was placed counts at once."""
-        turns = [(turn_of(view, group), group) for group in view.groups()]
-        heapify(turns)
-        while turns:
-            turn, group = turns[0]
-            now = turn_of(view, group)
-            want = view.next_of(group)
-            if want is None:
-                heappop(turns)
-            elif now != turn:
-                heapreplace(turns, (now, group))
-            else:
-                placement = view.find(want)
-                yield Wait(want) if placement is None else Place(want, placement)
+        while groups := view.groups():  # again, if somebody woke in a group in which nobody was ready
+            turns = [(turn_of(view, group), group) for group in groups]
+            heapify(turns)
+            yield from _in_turn(view, turns)
+
+
+def _in_turn(view: View, turns: list[tuple[Turn, Group]]) -> Iterator[Intent]:
+    while turns:
+        turn, group = turns[0]
+        now = turn_of(view, group)
+        want = view.next_of(group)
+        if want is None:
+            heappop(turns)
+        elif now != turn:
+            heapreplace(turns, (now, group))
+        else:
+            placement = view.find(want)
+            yield Wait(want) if placement is None else Place(want, placement)
 
 
 def turn_of(view: View, group: Group) -> Turn:
