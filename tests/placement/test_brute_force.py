@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 
 import pytest
 
+from tests.placement.exhaustive import Row, expected, row_of
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
@@ -16,9 +16,6 @@ from yarn_gpu_sched.placement.audit import index_faults
 
 STATES = 10_000
 CPU_SHARE = 0.25
-
-Row = tuple[int, int, int, int, int]
-"""Free GPUs, memory and vcores; share of memory and vcores that a free GPU keeps."""
 
 
 def random_state(rng: random.Random) -> tuple[ClusterState, FreeIndex]:
@@ -55,62 +52,6 @@ def random_kinds(rng: random.Random) -> tuple[Kind, ...]:
     return tuple(sorted((first, second), key=lambda one: one[1:], reverse=True))
 
 
-def row_of(use: ServerUse, *, empty: bool) -> Row:
-    if empty:
-        capacity = use.server.capacity
-        return (capacity.gpus, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
-    return (use.gpus_free, use.memory_free_mb, use.vcores_free, use.share_mb, use.share_vcores)
-
-
-def holds(row: Row, kinds: tuple[Kind, ...], counts: tuple[int, ...], *, strict: bool) -> bool:
-    gpus = row[0] - sum(count * kind.gpus for count, kind in zip(counts, kinds, strict=True))
-    memory = row[1] - sum(count * kind.memory_mb for count, kind in zip(counts, kinds, strict=True))
-    vcores = row[2] - sum(count * kind.vcores for count, kind in zip(counts, kinds, strict=True))
-    if min(gpus, memory, vcores) < 0:
-        return False
-    plain = any(count and not kind.gpus for count, kind in zip(counts, kinds, strict=True))
-    return not (strict and plain) or (memory >= gpus * row[3] and vcores >= gpus * row[4])
-
-
-def fewest(rows: list[Row], kinds: tuple[Kind, ...], *, strict: bool) -> int | None:
-    """Count the fewest servers that hold all of it, by trying every number of every kind on every server."""
-    start = tuple(kind.containers for kind in kinds)
-    reached = {start: 0}
-    for row in rows:
-        after = dict(reached)
-        for left, servers in reached.items():
-            for counts in product(*(range(one + 1) for one in left)):
-                if any(counts) and holds(row, kinds, counts, strict=strict):
-                    rest = tuple(one - count for one, count in zip(left, counts, strict=True))
-                    after[rest] = min(after.get(rest, 99), servers + 1)
-        reached = after
-    return reached.get((0,) * len(kinds))
-
-
-def expected(state: ClusterState, kinds: tuple[Kind, ...]) -> tuple[int, int] | None:
-    """Give the level and the number of servers."""
-    uses = sorted((use for use in state.servers.values() if use.usable and use.gpus), key=lambda use: use.server_id)
-    strict = all(
-        any(holds(row_of(use, empty=True), (kind._replace(containers=1),), (1,), strict=True) for use in uses)
-        for kind in kinds
-        if not kind.gpus
-    )
-    domains: dict[str, list[ServerUse]] = {}
-    for use in uses:
-        domains.setdefault(use.server.domain, []).append(use)
-    empty = [fewest([row_of(use, empty=True) for use in those], kinds, strict=strict) for those in domains.values()]
-    tightest = sorted(domains.items(), key=lambda item: (sum(use.gpus_free for use in item[1]), item[0]))
-    now = [fewest([row_of(use, empty=False) for use in those], kinds, strict=strict) for _, those in tightest]
-    best_empty = min((count for count in empty if count is not None), default=None)
-    held = [count for count in now if count is not None]
-    if best_empty is not None and min(held, default=99) <= best_empty:
-        return 0, next(count for count in held if count <= best_empty)
-    if held:
-        return 1, held[0]
-    everywhere = fewest([row_of(use, empty=False) for use in uses], kinds, strict=strict)
-    return None if everywhere is None else (2, everywhere)
-
-
 def check_placement(state: ClusterState, kinds: tuple[Kind, ...], placement: Placement) -> None:
     counts = [0] * len(kinds)
     with state.transaction() as plan:
@@ -136,7 +77,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds() -> None:
         if placement is not None:
             check_placement(state, kinds, placement)
             found = (int(placement.level), len({portion.use.server_id for portion in placement.portions}))
-        assert found == expected(state, kinds), f"state {number}: {kinds} on {describe(state)}"
+        assert found == expected(state.servers.values(), kinds), f"state {number}: {kinds} on {describe(state)}"
         seen[found and found[0]] = seen.get(found and found[0], 0) + 1
         if number % 100 == 0:
             assert list(index_faults(index, state.servers.values())) == []

@@ -6,15 +6,8 @@ import random
 
 import pytest
 
-from tests.placement.test_brute_force import (
-    check_placement,
-    describe,
-    fewest,
-    holds,
-    random_kinds,
-    random_state,
-    row_of,
-)
+from tests.placement.exhaustive import fewest, holds, row_of
+from tests.placement.test_brute_force import check_placement, describe, random_kinds, random_state
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.resource import Resource
