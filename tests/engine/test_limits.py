@@ -118,7 +118,7 @@ def test_a_maximum_that_cannot_be_read_is_none_and_is_told() -> None:
     submit(world, "one", "root.a")
     assert placed(world) == ["one"]
     (said,) = world.engine._core.in_force.warnings["root.a"]
-    assert said.startswith('maximum-capacity "1w": a maximum cannot be a weight')
+    assert said.startswith('yarn.scheduler.capacity.root.a.maximum-capacity "1w": a maximum cannot be a weight')
 
 
 def test_limits_of_queues_that_a_new_snapshot_does_not_name_forbid_nothing() -> None:
