@@ -19,6 +19,7 @@ from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, LoopClock
 from yarn_gpu_sched.service.cluster import Cluster
 from yarn_gpu_sched.service.driver import Driver
+from yarn_gpu_sched.service.explaining import Explaining
 from yarn_gpu_sched.service.exporter import Exporter
 from yarn_gpu_sched.service.gauges import Gauges
 from yarn_gpu_sched.service.handlers import Methods, service_handler
@@ -80,8 +81,9 @@ class Service:
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
         outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
+        self.explaining = Explaining(self.driver, self.clock)
         self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings)
-        self._walk = Walk(self.engine, self.clock, self._gauges)
+        self._walk = Walk(self.engine, self.clock, self._gauges, self.explaining)
         self._health = health.aio.HealthServicer()
         self._server = self._build()
         self._exporter: Exporter | None = None

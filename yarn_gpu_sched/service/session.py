@@ -1,11 +1,12 @@
 """One registered resource manager on one stream: what is still to be sent to it.
 
-Decisions wait here as the engine made them and are encoded when the stream takes them.
+Decisions wait here as the engine made them and are encoded when the stream takes them; explanations of why jobs wait after them.
 """
 
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Iterable
 
 import grpc
 import msgspec
@@ -25,7 +26,9 @@ BATCHES_MAX = 4
 IN_FLIGHT_BYTES_MAX = 8 << 20
 # What a message has for decisions: all but what names and numbers them.
 ROOM_BYTES = MESSAGE_BYTES_MAX - 64
+EXPLANATIONS_MAX = 1_024
 _SESSION_ID_BYTES = 8
+_FIELD_BYTES_MAX = 8
 
 
 class SessionLimits(msgspec.Struct, frozen=True):
@@ -60,6 +63,7 @@ class Session:
         self._in_flight: dict[int, int] = {}
         self._in_flight_bytes = 0
         self._outbound: deque[tuple[int, AnyDecision]] = deque()
+        self._explanations: dict[str, link_pb2.Explanation] = {}
 
     @property
     def outbound(self) -> int:
@@ -96,6 +100,16 @@ class Session:
         self.wake.set()
         return True
 
+    def takes_explanations(self, count: int) -> bool:
+        """Tell whether so many more may be queued: a stream that is behind takes none."""
+        return not self.ended.done() and len(self._explanations) + count <= EXPLANATIONS_MAX
+
+    def explain(self, explanations: Iterable[link_pb2.Explanation]) -> None:
+        """Queue explanations, of each job the newest only; they are sent after decisions."""
+        self._explanations |= {one.job_id: one for one in explanations}
+        if self._explanations:
+            self.wake.set()
+
     def answered(self, decision_id: int) -> Asked | None:
         """Take note of an outcome; None if the decision is not one of those that await theirs."""
         self._in_flight_bytes -= self._in_flight.pop(decision_id, 0)
@@ -104,13 +118,15 @@ class Session:
         return self.unanswered.pop(decision_id, None)
 
     def next_message(self) -> link_pb2.ConnectResponse | None:
-        """Take what fits in one message: decisions before heartbeats, nothing if none waits.
+        """Take what fits in one message: decisions, then explanations, then heartbeats; nothing if none waits.
 
         While too much is in flight, decisions wait for outcomes.
         """
         message = link_pb2.ConnectResponse()
         if self._outbound and self._in_flight_bytes < IN_FLIGHT_BYTES_MAX:
             self._fill(message.decisions)
+        elif self._explanations:
+            self._fill_explanations(message.explanations)
         elif self.heartbeat_due:
             message.heartbeat.SetInParent()
         else:
@@ -131,6 +147,14 @@ class Session:
             self._in_flight[decision.decision_id] = bytes_max
             self._outbound.popleft()
             add_decision(decisions, decision, self.session_id, self.registration.epoch)
+
+    def _fill_explanations(self, explanations: link_pb2.Explanations) -> None:
+        left_bytes = ROOM_BYTES
+        for job_id in list(self._explanations):
+            left_bytes -= self._explanations[job_id].ByteSize() + _FIELD_BYTES_MAX
+            if left_bytes < 0:
+                return
+            explanations.explanations.append(self._explanations.pop(job_id))
 
 
 def _full(what: str, how_much: str) -> Refusal:

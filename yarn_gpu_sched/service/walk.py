@@ -38,8 +38,8 @@ class Walk:
 
     def start(self) -> None:
         """Go on now, and once a second until `stop`."""
-        self._step()
         self._timer = self._clock.call_at(self._clock.now_s() + WALK_S, self.start)
+        self._step()
 
     def stop(self) -> None:
         """Go on no more."""
