@@ -8,8 +8,8 @@ import pytest
 from tests.client.scripted import WAIT_S, ScriptedLink, place, serving
 from yarn_gpu_sched.client import LinkLostError, ResourceManagerLink
 from yarn_gpu_sched.client import session as session_module
-from yarn_gpu_sched.client.session import Outcomes
-from yarn_gpu_sched.protocol.v1 import decision_pb2
+from yarn_gpu_sched.client.session import Explanations, Outcomes
+from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2
 
 
 def await_condition(holds: Callable[[], bool]) -> None:
@@ -49,6 +49,19 @@ def test_outcomes_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) 
     assert outcomes.admit(1) == (True, None)  # forgotten, and so new
     outcomes.answer(decision_pb2.Outcome(decision_id=4))
     assert outcomes.admit(4) == (False, decision_pb2.Outcome(decision_id=4))
+
+
+def said(job_id: str, sentence: str = "waits") -> link_pb2.Explanation:
+    return link_pb2.Explanation(job_id=job_id, attempt=1, sentence=sentence)
+
+
+def test_explanations_are_remembered_up_to_a_bound_and_an_empty_one_takes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "EXPLANATIONS_KEPT_MAX", 3)
+    explanations = Explanations()
+    explanations.take([said("job-1"), said("job-2"), said("job-3"), said("job-1", "still waits"), said("job-4")])
+    assert [explanations.of(f"job-{number}") is not None for number in range(1, 5)] == [True, False, True, True]
+    explanations.take([said("job-1", ""), said("job-5", "")])
+    assert explanations.of("job-1") is explanations.of("job-5") is None
 
 
 def test_an_ended_session_yields_no_more_of_what_waited() -> None:

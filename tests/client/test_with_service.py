@@ -72,6 +72,17 @@ def test_a_gang_is_placed_whole_and_shown_as_committed(rm: FakeResourceManager, 
     assert [len([gpu for gpu in each.gpus if gpu.job_id == "job-1"]) for each in client.servers()] == [4, 4]
 
 
+def test_it_is_told_why_its_jobs_wait(rm: FakeResourceManager) -> None:
+    gang(rm, "first", 3, 2)
+    await_containers(rm, "first", 3)
+    gang(rm, "second", 2, 2)
+    rm.wait(lambda: bool(rm.explanation("second")), timeout_s=WAIT_S)
+    assert rm.explanation("second").startswith("waits as cluster_full: asks 4 GPUs at once, 2 x 2; 2 GPUs are free")
+    assert rm.explanation("first") == rm.explanation("nobody") == ""
+    rm.new_attempt("second")
+    assert rm.explanation("second") == "", "what was said of the attempt before is void"
+
+
 def test_a_gang_that_fits_only_in_part_holds_nothing_until_the_rest_is_free(
     rm: FakeResourceManager, client: Client
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.generator import LOAD
 from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
+from tests.real.queues import QUEUES, as_they_were
 from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import DEFAULT_HADOOP, ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
 
@@ -117,34 +119,56 @@ def _folder(name: str, factory: pytest.TempPathFactory, config: pytest.Config) -
     assert not left, f"still running after the cluster in {folder} was taken down: {left}"
 
 
+@contextmanager
+def _served(spec: ClusterSpec, classes: Path, folder: Path) -> Iterator[ServedJoint]:
+    """Boot a cluster, and the product's own service beside it."""
+    address = f"127.0.0.1:{free_port()}"
+    spec = replace(
+        spec,
+        memory_mb=8192,  # what YARN gives a container at most
+        vcores=24,
+        hdfs=False,
+        service_address=address,
+        binding_dir=folder / "bindings",
+        extra_classpath=(_metrics_at_once(folder), _shim(folder)),
+    )
+    with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
+        settings = _service_environment(address, folder)
+        joint = ServedJoint(cluster, apps, folder, address=address, environment=settings)
+        joint.serve()
+        joint.await_connected()
+        yield joint
+        joint.client.close()
+
+
 @pytest.fixture(scope="session")
 def served_joint(
     hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[ServedJoint]:
     """Boot 4 servers of 4 GPUs on two racks, a server without GPUs, and the product's own service."""
     with _folder("served", tmp_path_factory, pytestconfig) as folder:
-        address = f"127.0.0.1:{free_port()}"
-        spec = ClusterSpec(
-            hadoop=hadoop,
-            servers=((4, 4),),
-            racks=2,
-            cpu_servers=1,
-            memory_mb=8192,  # what YARN gives a container at most
-            vcores=24,
-            hdfs=False,
-            service_address=address,
-            binding_dir=folder / "bindings",
-            extra_classpath=(_metrics_at_once(folder), _shim(folder)),
-            settings=_QUICK | _SERVED | {"yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels"},
-        )
-        with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
-            joint = ServedJoint(
-                cluster, apps, folder, address=address, environment=_service_environment(address, folder)
-            )
-            joint.serve()
-            joint.await_connected()
+        settings = _QUICK | _SERVED | {"yarn.node-labels.fs-store.root-dir": f"file://{folder}/labels"}
+        spec = ClusterSpec(hadoop=hadoop, servers=((4, 4),), racks=2, cpu_servers=1, settings=settings)
+        with _served(spec, classes, folder) as joint:
             yield joint
-            joint.client.close()
+
+
+@pytest.fixture(scope="module")
+def tenants_joint(
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ServedJoint]:
+    """Boot 4 servers of 4 GPUs on two racks, whose queues have quotas in GPUs, and the product's own service."""
+    with _folder("tenants", tmp_path_factory, pytestconfig) as folder:
+        spec = ClusterSpec(hadoop=hadoop, servers=((4, 4),), racks=2, settings=_QUICK | QUEUES)
+        with _served(spec, classes, folder) as joint:
+            yield joint
+
+
+@pytest.fixture
+def tenants(tenants_joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Give a test the cluster of virtual clusters, with nothing on it and the queues as they were."""
+    with _used_by_a_test(tenants_joint), as_they_were(tenants_joint):
+        yield tenants_joint
 
 
 def _service_environment(address: str, folder: Path) -> dict[str, str]:
@@ -163,18 +187,25 @@ def _errors_of_the_service(joint: ServedJoint) -> list[str]:
     return [line for line in lines if '"level": "error"' in line or not line.startswith("{")]
 
 
+@contextmanager
+def _used_by_a_test(joint: ServedJoint) -> Iterator[None]:
+    """Begin with nothing on the cluster; afterwards all laws must have held, and no GPU twice."""
+    joint.clear()
+    joint.await_connected()
+    joint.await_idle()
+    yield
+    joint.clear()
+    joint.await_idle()
+    assert not _errors_of_the_service(joint), "the service logged errors, or its audit found a broken law"
+    twice = spells.held_twice(spells.read(joint.folder / "workers"))
+    assert not twice, f"{twice}\nlogs: {joint.folder / 'workers'}"
+
+
 @pytest.fixture
 def joint(served_joint: ServedJoint) -> Iterator[ServedJoint]:
-    """Give a test the cluster with nothing on it; afterwards all laws must have held, and no GPU twice."""
-    served_joint.clear()
-    served_joint.await_connected()
-    served_joint.await_idle()
-    yield served_joint
-    served_joint.clear()
-    served_joint.await_idle()
-    assert not _errors_of_the_service(served_joint), "the service logged errors, or its audit found a broken law"
-    twice = spells.held_twice(spells.read(served_joint.folder / "workers"))
-    assert not twice, f"{twice}\nlogs: {served_joint.folder / 'workers'}"
+    """Give a test the cluster with nothing on it."""
+    with _used_by_a_test(served_joint):
+        yield served_joint
 
 
 @pytest.fixture

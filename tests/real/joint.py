@@ -256,7 +256,10 @@ class YarnRun:
 def serve(cluster: EmbeddedCluster, **environment: str) -> None:
     """Start `ygs serve` beside the daemons, as "service": it ends with the cluster."""
     ygs = str(Path(sys.executable).parent / "ygs")
-    cluster.run("service", [ygs, "serve"], {"PATH": os.environ["PATH"], "YGS_RELAX_AFTER_S": "0", **environment})
+    environment = {"YGS_RELAX_AFTER_S": "0", **environment}
+    cluster.run(
+        "service", [ygs, "serve"], {"PATH": os.environ["PATH"], "PYTHONPATH": str(_HERE.parents[1]), **environment}
+    )
 
 
 def processes_of(folder: Path) -> list[str]:

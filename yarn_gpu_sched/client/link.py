@@ -127,6 +127,15 @@ class ResourceManagerLink:
         self._current().outcomes.answer(outcome)
         self.send(link_pb2.Change(outcome=outcome), *after)
 
+    def explanation(self, job_id: str) -> link_pb2.Explanation | None:
+        """Return why a job waits, as the service said last in this session, with the attempt that it spoke of.
+
+        None: it waits for nothing, or nothing was said yet. What changes is said of a job every ten seconds at most; nothing
+        has to answer it.
+        """
+        session = self._session
+        return None if session is None else session.explanations.of(job_id)
+
     def close(self, *, drain_s: float = 1.0) -> None:
         """Send what waits (for at most ``drain_s`` seconds), end the stream, free the connection."""
         if self._session is not None:

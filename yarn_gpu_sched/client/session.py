@@ -21,6 +21,7 @@ HEARTBEAT_S = 1.0
 SILENCE_MAX_S = 3.0
 DECISIONS_WAITING_MAX = 4_096
 OUTCOMES_KEPT_MAX = 16_384
+EXPLANATIONS_KEPT_MAX = 65_536
 _TICK_S = 0.25
 
 
@@ -54,6 +55,29 @@ class Outcomes:
             self._known[outcome.decision_id] = outcome
 
 
+class Explanations:
+    """Why jobs wait, as the service said last. Of more than ``EXPLANATIONS_KEPT_MAX`` jobs the oldest words are forgotten."""
+
+    def __init__(self) -> None:
+        self._of_job: OrderedDict[str, link_pb2.Explanation] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, explanations: Iterable[link_pb2.Explanation]) -> None:
+        """Remember what is said now; an empty sentence: the job waits no more."""
+        with self._lock:
+            for one in explanations:
+                self._of_job.pop(one.job_id, None)
+                if one.sentence:
+                    self._of_job[one.job_id] = one
+                if len(self._of_job) > EXPLANATIONS_KEPT_MAX:
+                    self._of_job.popitem(last=False)
+
+    def of(self, job_id: str) -> link_pb2.Explanation | None:
+        """Return what was said of a job; None if it waits for nothing, or nobody knows."""
+        with self._lock:
+            return self._of_job.get(job_id)
+
+
 class Session:
     """Sends what is in its outbox, queues the decisions that arrive, and watches for silence.
 
@@ -73,6 +97,7 @@ class Session:
         self.registered: link_pb2.Registered | None = None
         self.error: ServiceError | None = None
         self.outcomes = Outcomes()
+        self.explanations = Explanations()
         self._decisions: queue.Queue[decision_pb2.Decision] = queue.Queue(DECISIONS_WAITING_MAX)
         self._answered = threading.Event()
         self._ended = threading.Event()
@@ -152,6 +177,7 @@ class Session:
         if response.HasField("registered"):
             self.registered = response.registered
             self._answered.set()
+        self.explanations.take(response.explanations.explanations)
         for decision in response.decisions.decisions:
             while not self._ended.is_set():
                 try:

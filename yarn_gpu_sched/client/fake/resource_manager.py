@@ -250,6 +250,13 @@ class FakeResourceManager:
         with self._changed:
             return self._world.ended.get(job_id)
 
+    def explanation(self, job_id: str) -> str:
+        """Return why a job's current attempt waits, as the service said last; empty: it waits for nothing, or nothing was said."""
+        with self._changed:
+            said, known = self._link.explanation(job_id), self._world.jobs.get(job_id)
+        current = said is not None and known is not None and said.attempt == known.job.attempt
+        return said.sentence if said is not None and current else ""
+
     def refuse_next(
         self,
         code: decision_pb2.OutcomeCode.ValueType,

@@ -34,4 +34,7 @@ public interface ClusterView<S, J> {
 
   /** Does what a decision says, all of it or nothing, tells of each container made, and says what became of it. Never throws. */
   Outcome decide(Decision decision, BiConsumer<S, Container> made);
+
+  /** Shows why a job waits to whoever asks the resource manager. Never throws. */
+  void explain(Explanation one);
 }

@@ -8,7 +8,7 @@ import org.slf4j.*;
 /** The shim's one thread: tells the service what changed, carries out its decisions and reports what became of each. */
 public final class Exchange<S, J> implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Exchange.class);
-  private static final int DECISIONS_MAX = 1024;
+  private static final int OF_A_MESSAGE_MAX = 1024;
   private static final int OUTCOMES_KEPT_MAX = 65_536;
   private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
   /** So long are decisions worked off before what became of them is sent. */
@@ -106,10 +106,10 @@ public final class Exchange<S, J> implements Runnable {
         while (decisions.isEmpty()) {
           ConnectResponse response = stream.receive();
           if (response == null) return;
-          if (breaksRules(response)) stream.end("the service sent what the link's rules forbid: " + response.getMessageCase());
-          if (breaksRules(response)) return;
+          if (breaksRules(response)) { stream.end("the service sent what the link's rules forbid: " + response.getMessageCase()); return; }
           if (response.hasRegistered()) sessionId = link.greeted(response.getRegistered());
           decisions.addAll(response.getDecisions().getDecisionsList());
+          response.getExplanations().getExplanationsList().forEach(view::explain);
         }
         decide(decisions.poll());
       }
@@ -118,7 +118,8 @@ public final class Exchange<S, J> implements Runnable {
     private boolean breaksRules(ConnectResponse response) {
       boolean greeted = !sessionId.isEmpty();
       if (response.hasRegistered()) return greeted || response.getRegistered().getSessionId().isEmpty();
-      return !greeted || !whole || !response.hasDecisions() || response.getDecisions().getDecisionsCount() > DECISIONS_MAX;
+      int count = response.getDecisions().getDecisionsCount() + response.getExplanations().getExplanationsCount();
+      return !greeted || !whole || !response.hasDecisions() && !response.hasExplanations() || count > OF_A_MESSAGE_MAX;
     }
 
     private void decide(Decision decision) {

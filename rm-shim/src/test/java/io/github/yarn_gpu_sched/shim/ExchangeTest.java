@@ -153,6 +153,21 @@ class ExchangeTest {
     assertEquals(0, cluster.decided.size());
   }
 
+  @Test void explanationsReachTheClusterInOrderAndNothingAnswersThem() throws Exception {
+    StreamObserver<ConnectResponse> stream = greeted("one");
+    while (!next().getBatch().getSnapshotEnd()) continue;
+    Explanations.Builder some = Explanations.newBuilder();
+    for (String why : new String[] {"first", "then"}) some.addExplanations(Explanation.newBuilder().setJobId("j1").setSentence(why));
+    stream.onNext(ConnectResponse.newBuilder().setExplanations(some).build());
+    stream.onNext(decision(9, "one"));
+    assertEquals(9, outcome().getDecisionId());
+    assertEquals("then", cluster.explained.get("j1"));
+    for (int number = 0; number < 1024; number++) some.addExplanations(Explanation.newBuilder().setJobId("j2"));
+    stream.onNext(ConnectResponse.newBuilder().setExplanations(some).build());
+    greeted("two");  // more than a message may hold ends the stream
+    assertNull(cluster.explained.get("j2"));
+  }
+
   private int connected() {
     MetricsCollectorImpl collector = new MetricsCollectorImpl();
     counters.getMetrics(collector, true);

@@ -13,6 +13,7 @@ final class FakeCluster implements ClusterView<String, String> {
   final Map<String, JobEnded> ended = new TreeMap<>();
   final Map<String, VirtualCluster> virtualClusters = new TreeMap<>();
 
+  final Map<String, String> explained = Collections.synchronizedMap(new TreeMap<>());
   final List<Decision> decided = Collections.synchronizedList(new ArrayList<>());
 
   void server(String id, int gpus) {
@@ -61,6 +62,8 @@ final class FakeCluster implements ClusterView<String, String> {
   @Override public JobAsks asks(String id) { return asks.get(id); }
 
   @Override public JobEnded ended(String id) { return ended.get(id); }
+
+  @Override public void explain(Explanation one) { explained.put(one.getJobId(), one.getSentence()); }
 
   /** Says yes to everything and does nothing. */
   @Override public Outcome decide(Decision decision, BiConsumer<String, Container> made) {

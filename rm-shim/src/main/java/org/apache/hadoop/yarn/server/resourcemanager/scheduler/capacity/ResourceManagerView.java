@@ -42,6 +42,18 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     return commit.decide(decision, one -> made.accept(one.getNodeId(), say(one, false)));
   }
 
+  /** In place of what YARN says of a launch under way; YARN's own words of an end, and of an attempt's failure, go before it. */
+  @Override public void explain(Explanation one) {
+    try {
+      RMApp app = context.getRMApps().get(ApplicationId.fromString(one.getJobId()));
+      RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
+      if (attempt == null || attempt.getAppAttemptId().getAttemptId() != one.getAttempt()) return;
+      attempt.updateAMLaunchDiagnostics(one.getSentence().isEmpty() ? null : Words.cut(one.getSentence(), DIAGNOSTICS_CHARS_MAX));
+    } catch (RuntimeException e) {
+      scheduler.counters.add(Counters.Of.DROPPED, 1);
+    }
+  }
+
   @Override public Register.Builder register() {
     scheduler.lost.clear();
     return Register.newBuilder().setProtocolVersion(1).setEpoch(context.getEpoch()).setStartTimeMs(ResourceManager.getClusterTimeStamp())
