@@ -1,5 +1,7 @@
 """Jobs without a tag where the queue debounces: their asks with GPUs become a gang once they have not changed for a while."""
 
+import pytest
+
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import Engine
 
@@ -11,6 +13,33 @@ def debouncing(*, servers: int = 2) -> World:
     world.configure("root.a", debounce=True)
     world.submit("j")
     return world
+
+
+@pytest.mark.parametrize(
+    ("queue", "above", "gathers"),
+    [
+        ({"settings": (("gang", "debounce"),)}, {}, True),
+        ({}, {"settings": (("gang", "debounce"),)}, True),
+        ({"settings": (("gang", "none"),)}, {"settings": (("gang", "debounce"),)}, False),
+        ({"debounce": True}, {}, True),
+    ],
+    ids=["the queue's setting", "of the queue above", "its own before the one above", "without settings"],
+)
+def test_a_queue_or_one_above_it_says_whether_asks_are_gathered(
+    queue: dict[str, object],
+    above: dict[str, object],
+    gathers: bool,  # noqa: FBT001 - pytest passes by name
+) -> None:
+    world = World().up(server("s1"))
+    world.configure("root", parent=True, **above)
+    world.configure("root.a", **queue)
+    world.submit("j")
+    world.ask("j", ask(2, worker(1)))
+    assert (world.run() == []) is gathers
+    (shown,) = [
+        use.virtual_cluster for use in world.engine.virtual_clusters()[0] if use.virtual_cluster.path == "root.a"
+    ]
+    assert shown.debounce is gathers
 
 
 def test_asks_that_trickle_in_become_one_gang() -> None:

@@ -209,11 +209,10 @@ def test_a_decision_that_the_resource_manager_refuses_is_the_reason_and_is_seldo
         return int(joint.counters().get("DecisionsQueueLimit", 0))
 
     before = tried()
-    holder = registered(joint, "gang:1x2", queue="small")
-    holder.allocate(gpus(1, 2))
-    holder.hold(1)
-    app = registered(joint, "gang:1x2", queue="small")  # where YARN, and YARN alone, lets a user have one container
+    app = registered(joint, "gang:1x2", queue="small")
     app.allocate(gpus(1, 2))
+    app.hold(1)
+    app.allocate(gpus(1, 2, key=1))  # where YARN, and YARN alone, lets a user have one container
     sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_REFUSED_BY_RM)
     assert "refused the last decision as queue_limit (queue root.small" in sentence
     joint.until(tried, lambda now: now >= before + 5, "it is tried five times, for which 3.1 s must pass")

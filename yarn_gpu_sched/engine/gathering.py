@@ -26,8 +26,7 @@ def asks_changed(core: Core, record: JobRecord, before: tuple[Ask, ...]) -> None
 def _gathers(core: Core, record: JobRecord) -> bool:
     if record.gang_placed or record.gang_under_way or (record.gang is not None and not record.gang.implied):
         return False
-    virtual_cluster = core.state.virtual_clusters[record.job.vc].virtual_cluster
-    return virtual_cluster is not None and virtual_cluster.debounce
+    return core.in_force.settings(record.job.vc).debounce
 
 
 def _gpu_containers(record: JobRecord) -> int:

@@ -7,6 +7,8 @@ largest capacity that the partition ever had: they do not shrink while servers a
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.start_rules import LISTED_MAX, key_of, refused_at_start
 from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity, read_maximum
@@ -121,7 +123,9 @@ class InForce:
         name = parent_of(path)
         while name is not None and name not in self._settings:
             name = parent_of(name)
-        above = QueueSettings(debounce=vc.debounce) if name is None else self._settings[name]
+        above = QueueSettings() if name is None else self._settings[name]
+        if vc.debounce:
+            above = msgspec.structs.replace(above, debounce=True)
         self._settings[path], wrong = read_settings(vc.settings, above)
         for sentence in wrong:
             self._warn(path, sentence)

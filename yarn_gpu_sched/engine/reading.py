@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from itertools import islice
 
+import msgspec
+
 from yarn_gpu_sched.engine.borrowing import Holding, by_queue, charge, holdings
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.views import (
@@ -116,8 +118,9 @@ def _warnings(core: Core) -> dict[str, list[str]]:
 
 def _virtual_cluster_view(core: Core, path: str, held: Held, warnings: list[str]) -> VirtualClusterUse:
     record = core.state.virtual_clusters.get(path)
+    told = VirtualCluster(path) if record is None or record.virtual_cluster is None else record.virtual_cluster
     return VirtualClusterUse(
-        VirtualCluster(path) if record is None or record.virtual_cluster is None else record.virtual_cluster,
+        msgspec.structs.replace(told, debounce=core.in_force.settings(path).debounce),
         core.state.used if record is None else record.used,  # nobody speaks of the root where no path begins with it
         0 if record is None else record.jobs_running,
         0 if record is None else record.jobs_pending,
