@@ -89,4 +89,7 @@ def as_they_were(joint: ServedJoint) -> Iterator[None]:
             if more:
                 refreshed(joint, {f"{queue}.state": "STOPPED" for queue in more})
             joint.cluster.configure({key: before.get(key) for key in {*now, *before}})
+            stopped = [key for key, value in now.items() if key.endswith(".state") and value == "STOPPED"]
+            # YARN leaves a queue stopped about which nothing is said any more.
+            joint.cluster.configure(dict.fromkeys(stopped, "RUNNING"))
             refreshed(joint, {f"{queue}.state": None for queue in more})

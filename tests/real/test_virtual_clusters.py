@@ -95,6 +95,11 @@ def test_a_looser_level_comes_when_its_time_has_passed_and_not_before(tenants: S
     app = gang(joint, "a", 4, 1)
     sentence = joint.await_state(app.app_id, CONFINED)
     assert "8 GPUs are free on 4 servers, but not where it may go: on the fewest servers in one RDMA domain" in sentence
+    outlook = joint.client.why(app.app_id).outlook
+    assert outlook.next_level == 1
+    assert 0 < outlook.relaxes_in_s <= RELAX_AFTER_S
+    assert "level 1" in " ".join(outlook.changes)
+    assert joint.placed(app.app_id) == {}
     app.hold(4)
     waited_s = time.monotonic() - asked_at_s
     assert RELAX_AFTER_S <= waited_s < RELAX_AFTER_S + 20
@@ -146,7 +151,7 @@ def test_what_runs_in_a_queue_that_is_stopped_goes_on_and_what_waits_there_is_pl
     joint.until(runs, lambda now: not now["root.a"] and now["root.b"], "root.a has stopped", 20)
     with pytest.raises(AppError, match="STOPPED"):
         joint.apps.submit(tags=["gang:1x1"], queue="a")
-    await_share(joint, "root.a", 8, 12, 12, 4)
+    await_share(joint, "root.a", 8, 12, 12, 12)
     holder.finish()
     waits.hold(2)
     waits.finish()
@@ -188,7 +193,8 @@ def test_quotas_over_the_cluster_are_in_force_as_yarn_takes_them_and_warned_of(t
     refreshed(joint, {"a.capacity": of(12), "b.capacity": of(12)})
     await_share(joint, "root.a", 12, 12, 0, 0)
     root = next(one for one in ygs(joint, "vcs")["virtual_clusters"] if one["path"] == "root")
-    assert root["warnings"] == ["the quotas below it are 24 GPUs, it has 16"]
+    (warning,) = root["warnings"]
+    assert "24 GPUs (root.a 12, root.b 12), and there were never more than 16" in warning
     placed(joint, "a", 3, 4)
     await_share(joint, "root.a", 12, 12, 12, 0)
 
@@ -216,7 +222,10 @@ def test_an_application_that_yarn_does_not_activate_is_told_which_limits_may_be_
     refreshed(joint, {"b.maximum-am-resource-percent": "0.01"})
     first = joint.apps.submit(unmanaged=False, queue="b").register()
     second = joint.apps.submit(unmanaged=False, queue="b")
-    assert "maximum-am-resource-percent" in joint.await_state(second.app_id, NOT_ASKED)
+    joint.await_state(second.app_id, NOT_ASKED)
+    (change,) = joint.client.why(second.app_id).outlook.changes
+    assert "root.b" in change
+    assert "maximum-am-resource-percent" in change
     assert "AM resource limit exceeded" in diagnostics(joint, second), "YARN's own words stay"
     first.finish()
     second.register()
