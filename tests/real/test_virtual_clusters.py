@@ -16,7 +16,7 @@ import pytest
 
 from tests.real.apps import App, AppError, gpus, on_hosts
 from tests.real.joint import ServedJoint
-from tests.real.queues import RELAX_AFTER_S, await_share, of, refresh, refreshed, share
+from tests.real.queues import RELAX_AFTER_S, await_share, of, refresh, refreshed
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -246,27 +246,3 @@ def test_yarn_shows_why_an_application_waits(tenants: ServedJoint) -> None:
     runs.hold(2)
     master.register()
     joint.until(lambda: joint.app(runs.app_id)["diagnostics"], lambda now: not now.strip(), "it waits no more", 30)
-
-
-# What YARN takes for a queue's capacity of 16 GPUs, and what the service makes of it: quota and maximum.
-ACCEPTED = [
-    ("[memory=0,vcores=0]", "[memory=8192,vcores=24,yarn.io/gpu=4]", (None, 4)),
-    ("[memory=4096,vcores=12,yarn.io/gpu=0]", None, (0, None)),
-    ("[memory=4Gi,vcores=12,yarn.io/gpu=2]", None, (2, None)),
-]
-REFUSED = [
-    "[memory=4096,vcores=12,YARN.IO/GPU=2]",
-    "[memory=50%,vcores=2w,yarn.io/gpu=1]",
-    "[memory=4Gi,yarn.io/gpu=1.5]",
-]
-
-
-def test_capacities_in_words_that_others_got_wrong(tenants: ServedJoint) -> None:
-    """C8: each is in force as YARN takes it, or YARN says no and nothing changes."""
-    joint = tenants
-    seen = {}
-    for capacity, maximum, _ in [*ACCEPTED, *((text, None, None) for text in REFUSED)]:
-        done = refresh(joint, {"b.capacity": capacity, "b.maximum-capacity": maximum})
-        said = share(joint, "root.b") if done.returncode == 0 else (done.stdout + done.stderr)[-600:]
-        seen[capacity] = said
-    print(json.dumps(seen, indent=1))

@@ -140,9 +140,10 @@ async def test_heartbeats_alone_keep_a_stream(service: Service, clock: FakeClock
 
 
 async def test_a_stream_that_never_registers_is_ended(clock: FakeClock, link: Link, service: Service) -> None:
+    before = len(clock._timers)
     one = link()
     await one.call.wait_for_connection()
-    await until(lambda: clock._timers)
+    await until(lambda: len(clock._timers) > before)
     clock.advance(3.0)
     assert (await one.end()).reason == "SILENT"
     assert service.driver.session is None
