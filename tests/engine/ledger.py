@@ -69,7 +69,12 @@ SETTINGS = [
     ("default-runtime-s", "1.5"),
     ("colour", "red"),
 ]
-READABLE = {"max-gpus-per-user": {"2", "4"}, "relax-after-s": {"0", "3"}, "relax-after-max-s": {"5"}}
+READABLE = {
+    "user-fairness": {"true", "false"},
+    "max-gpus-per-user": {"2", "4"},
+    "relax-after-s": {"0", "3"},
+    "relax-after-max-s": {"5"},
+}
 
 
 class Limit(NamedTuple):
@@ -102,17 +107,20 @@ class Ledger:
         self._told = told
         self.held: Counter[tuple[str, str, str]] = Counter()
         self.user_gpus: Counter[tuple[str, str]] = Counter()
+        self.user_gpus_of: Counter[tuple[str, str, str]] = Counter()
         state = self._core.state
         for container in state.containers.values():
-            self._add(container.job_id, state.servers[container.server_id].server.partition, container.resource)
+            self.add(container.job_id, state.servers[container.server_id].server.partition, container.resource)
         for decision in state.decisions.values():
             for part in decision.parts:
                 amount = Resource(part.memory_mb, part.vcores, part.gpus)
-                self._add(decision.job_id, part.use.server.partition, amount)
+                self.add(decision.job_id, part.use.server.partition, amount)
 
-    def _add(self, job_id: str, partition: str, amount: Resource) -> None:
+    def add(self, job_id: str, partition: str, amount: Resource) -> None:
+        """Count what a job holds of a partition."""
         job = self._core.state.jobs[job_id].job
         self.user_gpus[job.vc, job.user] += amount.gpus
+        self.user_gpus_of[job.vc, job.user, partition] += amount.gpus
         for path in up(job.vc):
             for kind in KINDS:
                 self.held[path, partition, kind] += getattr(amount, kind)
@@ -146,13 +154,18 @@ class Ledger:
         return found
 
     def setting(self, path: str, name: str) -> int | None:
+        """Give the nearest number that can be read."""
+        said = self.said(path, name)
+        return None if said is None else int(said)
+
+    def said(self, path: str, name: str) -> str | None:
         """Give the nearest setting that can be read."""
         for at in up(path):
             vc = self._told.get(at)
             values = [value for key, value in vc.settings if key == name] if vc is not None else []
             readable = [value for value in values if value in READABLE[name]]
             if readable:
-                return int(readable[-1])
+                return readable[-1]
         return None
 
     def forbids(self, want: JobWant) -> bool:
@@ -161,7 +174,11 @@ class Ledger:
         user = want.record.job.user
         if most is not None and want.gpus and self.user_gpus[want.vc, user] + want.gpus > most:
             return True
-        for limit in self.limits(want.vc, want.partition):
+        return self.exceeds(want, want.partition)
+
+    def exceeds(self, want: JobWant, partition: str) -> bool:
+        """Tell whether some maximum would be exceeded by a want that were placed in a partition."""
+        for limit in self.limits(want.vc, partition):
             asked = getattr(want.total, limit.kind)
             if asked and self.held[limit.path, limit.partition, limit.kind] + asked > limit.most:
                 return True
