@@ -102,6 +102,11 @@ class JobWant:
         return self.total.gpus
 
     @property
+    def follows_gang(self) -> bool:
+        """Whether its gang was placed before."""
+        return self.record.gang_placed
+
+    @property
     def job(self) -> JobRecord:
         """What may be known of the job."""
         return self.record

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from yarn_gpu_sched.policy.facts import Facts
 from yarn_gpu_sched.policy.group import Group
 from yarn_gpu_sched.policy.intent import Intent, Place, Wait
-from yarn_gpu_sched.policy.view import View
+from yarn_gpu_sched.policy.view import View, Want
 
 Turn = tuple[tuple[bool, float, str], ...]
 """Whose turn it is: less goes first. A level of the queues each, from the top, then the user."""
@@ -31,7 +31,7 @@ class Philly:
     def decide(self, view: View) -> Iterator[Intent]:
         """Yield an intent for each ready want, always of whom it is the turn now: what was placed counts at once."""
         while groups := view.groups():  # again, if somebody woke in a group in which nobody was ready
-            turns = [(turn_of(view, group), group) for group in groups]
+            turns = [(turn_of(view, group, view.next_of(group)), group) for group in groups]
             heapify(turns)
             yield from _in_turn(view, turns)
 
@@ -39,8 +39,8 @@ class Philly:
 def _in_turn(view: View, turns: list[tuple[Turn, Group]]) -> Iterator[Intent]:
     while turns:
         turn, group = turns[0]
-        now = turn_of(view, group)
         want = view.next_of(group)
+        now = turn_of(view, group, want)
         if want is None:
             heappop(turns)
         elif now != turn:
@@ -50,12 +50,12 @@ def _in_turn(view: View, turns: list[tuple[Turn, Group]]) -> Iterator[Intent]:
             yield Wait(want) if placement is None else Place(want, placement)
 
 
-def turn_of(view: View, group: Group) -> Turn:
-    """Say when it is a group's turn."""
+def turn_of(view: View, group: Group, first: Want | None) -> Turn:
+    """Say when it is a group's turn; ``first`` is its first ready want. What follows a gang waits for no other user (law 4)."""
     turn = []
     for path in group.path:
         used, quota = view.share(path, group.partition)
         turn.append((not quota, used / quota if quota else float(used), path))
     if group.user:
-        turn.append((False, float(view.used_by(group)), group.user))
+        turn.append((first is None or not first.follows_gang, float(view.used_by(group)), group.user))
     return tuple(turn)

@@ -37,6 +37,10 @@ class Want(Protocol):
         """Whether it is the gang of its job, whole: not a master, nor a single container."""
 
     @property
+    def follows_gang(self) -> bool:
+        """Whether it completes or extends a gang that was placed: it goes first in its virtual cluster."""
+
+    @property
     def gpus(self) -> int:
         """The GPUs of all of it."""
 
