@@ -14,18 +14,20 @@ Make = tuple[int, int, int]
 class CapacitySeen:
     """For each partition, the most servers of each make that were there at once, whatever their state.
 
-    A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same. ``lending`` are
-    the partitions that were ever seen to lend to the default one.
+    A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same. ``peak``: the
+    most GPUs, memory in MB and vcores of all servers that were there at once, each for itself. ``lending`` are the partitions that
+    were ever seen to lend to the default one.
     """
 
     def __init__(self) -> None:
         self.now: dict[str, dict[Make, int]] = {}
         self.most: dict[str, dict[Make, int]] = {}
+        self.peak: dict[str, Make] = {}
         self.lending: dict[str, None] = {}
         self._answers: dict[Demand | GangTag, str] = {}
 
     def add(self, server: Server) -> bool:
-        """See a server come; tell whether there are more than ever."""
+        """See a server come; tell whether the partition has more of anything than ever."""
         make = _make(server)
         if server.partition_shared and server.partition not in self.lending:
             self.lending[server.partition] = None
@@ -33,11 +35,12 @@ class CapacitySeen:
         now = self.now.setdefault(server.partition, {})
         now[make] = now.get(make, 0) + 1
         most = self.most.setdefault(server.partition, {})
-        if now[make] <= most.get(make, 0):
-            return False
-        most[make] = now[make]
-        self._answers.clear()
-        return True
+        if now[make] > most.get(make, 0):
+            most[make] = now[make]
+            self._answers.clear()
+        peak = self.total(server.partition)
+        self.peak[server.partition] = tuple(map(max, peak, _sum(now)))  # type: ignore[assignment] # three of them, as before
+        return self.peak[server.partition] != peak
 
     def remove(self, server: Server) -> None:
         """See a server go."""
@@ -47,6 +50,7 @@ class CapacitySeen:
         """Another cluster: nothing was seen of it."""
         self.now.clear()
         self.most.clear()
+        self.peak.clear()
         self.lending.clear()
         self._answers.clear()
 
@@ -54,11 +58,9 @@ class CapacitySeen:
         """No server is there at present."""
         self.now.clear()
 
-    def total(self, partition: str) -> tuple[int, int, int]:
-        """Add up the GPUs, memory in MB and vcores of the most that was seen of a partition."""
-        makes = self.most.get(partition, {}).items()
-        gpus, memory_mb, vcores = (sum(make[place] * count for make, count in makes) for place in range(3))
-        return gpus, memory_mb, vcores
+    def total(self, partition: str) -> Make:
+        """Give the most GPUs, memory in MB and vcores that a partition ever had at once, each for itself."""
+        return self.peak.get(partition, (0, 0, 0))
 
     def has_gpus(self) -> bool:
         """Tell whether a server with GPUs was ever there."""
@@ -95,6 +97,13 @@ class CapacitySeen:
 
 
 _NO_SERVERS = "asks containers, and the cluster has no servers"
+
+
+def _sum(makes: dict[Make, int]) -> Make:
+    """Add up servers."""
+    items = makes.items()
+    gpus, memory_mb, vcores = (sum(make[place] * count for make, count in items) for place in range(3))
+    return gpus, memory_mb, vcores
 
 
 def _make(server: Server) -> Make:

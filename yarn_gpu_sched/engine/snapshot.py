@@ -67,6 +67,7 @@ class EngineImage(msgspec.Struct, frozen=True):
     seen_now: Makes
     seen_most: Makes
     seen_lending: list[str] = []
+    seen_peak: list[tuple[str, Make]] = []
     policy_wake_s: float | None = None
 
 
@@ -112,6 +113,7 @@ def take(core: Core) -> bytes:
         seen_now=_makes(core.seen.now),
         seen_most=_makes(core.seen.most),
         seen_lending=sorted(core.seen.lending),
+        seen_peak=sorted(core.seen.peak.items()),
         policy_wake_s=core.policy_wake_s,
     )
     return _ENCODER.encode(image)
@@ -181,6 +183,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.seen.now = {name: dict(makes) for name, makes in image.seen_now}
     core.seen.most = {name: dict(makes) for name, makes in image.seen_most}
     core.seen.lending = dict.fromkeys(image.seen_lending)
+    core.seen.peak = dict(image.seen_peak)
     core.policy_wake_s = image.policy_wake_s
     core.limits_changed()
     for record in core.state.jobs.values():
