@@ -244,3 +244,17 @@ def test_timers_of_jobs_that_went_are_forgotten() -> None:
     world.end("gang")
     world.decide()
     assert world.engine.next_wake_s() is None
+
+
+def test_a_timer_that_a_new_attempt_ended_wakes_nobody_after_its_job_has_gone() -> None:
+    world = World(EngineSettings(relax_after_s=EACH_S, ended_jobs_max=0)).up(*racks())
+    for name in ("s1", "s2", "t1", "t2"):
+        world.seen(f"held-{name}", f"holder-{name}", name, worker(2))
+    gang(world, 8)
+    assert level_at(world, 0.0) is None
+    world.submit("gang", "gang:8x1", attempt=2, submit_time_s=1.0)
+    world.end("gang", release=False)
+    world.change(server("s3"))
+    world.now_s = EACH_S
+    assert world.decide() == []
+    assert world.engine.next_wake_s() is None

@@ -79,6 +79,8 @@ def counts_by_state(core: Core) -> Iterator[str]:
 )
 def locality_relaxes_by_timer(core: Core) -> Iterator[str]:
     """Hold the level of every gang that waits against what its timer has run; the next pass looks at servers that changed."""
+    if strays := core.ladder.strays(core.state.jobs):
+        yield f"timers of {strays} run and are not listed, or are listed and do not run"
     for job_id, record in core.state.jobs.items():
         for fault in core.ladder.faults(record, core.now_s, settled=not core.changed_partitions):
             yield f"job {job_id}: {fault}"

@@ -131,7 +131,7 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     record.resync = None
     record.gang_placed = record.gang_under_way = False
     record.served = 0
-    record.ladder_s, record.ladder_since_s = 0.0, None
+    core.ladder.restart(record)
     record.level = None
     record.backoff = None
 

@@ -55,6 +55,12 @@ class Ladder:
             self._due_s.pop(record.job.job_id, None)
             self.climbing.pop(record.job.job_id, None)
 
+    def restart(self, record: JobRecord) -> None:
+        """Begin anew: nothing is spent, and nothing runs."""
+        record.ladder_s, record.ladder_since_s = 0.0, None
+        self._due_s.pop(record.job.job_id, None)
+        self.climbing.pop(record.job.job_id, None)
+
     def relaxes_at_s(self, job_id: str) -> float | None:
         """Say when a gang may go to the next level; None: nothing will let it."""
         return self._due_s.get(job_id)
@@ -96,6 +102,11 @@ class Ladder:
             due.append(heappop(self.timers)[1])
             del self._due_s[due[-1]]
         return due
+
+    def strays(self, jobs: dict[str, JobRecord]) -> list[str]:
+        """List whose timer is said to run, or to wake somebody, and does not, or is not known; and the reverse."""
+        running = {job_id for job_id, record in jobs.items() if record.ladder_since_s is not None}
+        return sorted((running ^ self.climbing.keys()) | (self._due_s.keys() - running))
 
     def faults(self, record: JobRecord, now_s: float, *, settled: bool) -> Iterator[str]:
         """Say what is wrong with a job's timer; until it is ``settled`` what the empty cluster allows, not with its level."""

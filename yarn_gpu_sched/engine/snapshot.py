@@ -20,6 +20,7 @@ from yarn_gpu_sched.engine.images import (
     restore_job,
 )
 from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
@@ -97,11 +98,7 @@ def take(core: Core) -> bytes:
             bound=sorted(session.bound.items()),
         ),
         servers=[state.servers[server_id].server for server_id in sorted(state.servers)],
-        virtual_clusters=[
-            record.virtual_cluster
-            for _, record in sorted(state.virtual_clusters.items())
-            if record.virtual_cluster is not None
-        ],
+        virtual_clusters=_told(state),
         jobs=[job_image(state.jobs[job_id]) for job_id in sorted(state.jobs)],
         containers=[state.containers[container_id] for container_id in sorted(state.containers)],
         decisions=[decision_image(state.decisions[decision_id]) for decision_id in sorted(state.decisions)],
@@ -117,6 +114,12 @@ def take(core: Core) -> bytes:
         policy_wake_s=core.policy_wake_s,
     )
     return _ENCODER.encode(image)
+
+
+def _told(state: ClusterState) -> list[VirtualCluster]:
+    """List the virtual clusters that are configured."""
+    records = [record for _, record in sorted(state.virtual_clusters.items())]
+    return [record.virtual_cluster for record in records if record.virtual_cluster is not None]
 
 
 def _makes(seen: dict[str, dict[Make, int]]) -> Makes:
