@@ -143,6 +143,8 @@ class _Outlook:
         if not ends.needed:
             if not ends.of:
                 return "no job runs whose end would free what it lacks"
+            if ends.of == 1:
+                return "not even the end of the only job that runs there would be enough"
             if ends.tried == ends.of:
                 return f"not even the ends of all {counted(ends.of, 'job')} that run there would be enough"
             return f"the ends of the first {ends.tried} of {ends.of} jobs that run there would not be enough"

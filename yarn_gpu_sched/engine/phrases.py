@@ -12,6 +12,8 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 
 def span(seconds: float) -> str:
     """Spell a duration as exactly as somebody who waits wants it: 45 s, 2 min 30 s, 12 min, 5 h 07 min, 3 days."""
+    if 0 < seconds < 1:
+        return "less than 1 s"
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE_S:
         return f"{whole} s"
