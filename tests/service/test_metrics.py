@@ -8,11 +8,14 @@ from prometheus_client import generate_latest
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import RawLink
+from yarn_gpu_sched.engine.views import DelayRow
+from yarn_gpu_sched.model.delay import SIZES, Cause, Delays
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.protocol.v1 import decision_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
+from yarn_gpu_sched.service.vc_gauges import waited_us
 
 Link = Callable[[], RawLink]
 
@@ -88,6 +91,77 @@ async def test_many_pending_jobs_are_counted_a_piece_at_a_time(service: Service,
     assert sum(counted) == 500
 
 
+def vc_gpus(service: Service, vc: str, kind: str) -> float | None:
+    labels = {"vc": vc, "partition": "", "kind": kind}
+    return service.metrics.registry.get_sample_value("ygs_vc_gpus", labels)
+
+
+async def test_virtual_clusters_show_quota_use_and_what_is_borrowed(
+    service: Service, clock: FakeClock, link: Link
+) -> None:
+    await link().open(
+        changes.server(gpus=4),
+        changes.virtual_cluster("root.a", quota_gpus=1),
+        changes.virtual_cluster("root.b", quota_gpus=6),
+        changes.job("job-1", vc="root.a"),
+        changes.container(job_id="job-1", gpu_indices=(0, 1)),
+        changes.job("job-2", vc="root.free"),
+        changes.container("container-2", job_id="job-2", gpu_indices=(2,)),
+    )
+    await settled(service)
+    clock.advance(10.0)
+    assert [vc_gpus(service, "root.a", kind) for kind in ("quota", "maximum", "used", "borrowed")] == [1, None, 2, 2]
+    assert [vc_gpus(service, "other", kind) for kind in ("quota", "used", "borrowed")] == [None, 1, 0]
+    assert value(service, "ygs_vc_warnings") == 1, "7 GPUs of quota on 4"
+    two = await link().open(  # the first was silent for too long
+        changes.server(gpus=4),
+        changes.virtual_cluster("root.a", quota_gpus=None),
+        changes.virtual_cluster("root.b", quota_gpus=2),
+        changes.job("job-1", vc="root.a"),
+        changes.container(job_id="job-1", gpu_indices=(0, 1, 2)),
+        epoch=2,
+    )
+    await settled(service)
+    clock.advance(1.0)
+    assert vc_gpus(service, "root.b", "quota") == 6, "it is looked at every 10 s"
+    await two.heartbeat()
+    clock.advance(9.0)
+    assert vc_gpus(service, "root.b", "quota") == 2
+    assert vc_gpus(service, "root.a", "quota") is None
+    assert vc_gpus(service, "other", "used") == 3
+    assert value(service, "ygs_vc_warnings") == 0
+
+
+async def test_only_so_many_virtual_clusters_have_series_of_their_own(
+    service: Service, clock: FakeClock, link: Link
+) -> None:
+    one = await link().open(
+        changes.server(gpus=4),
+        changes.job("job-1", vc="root.q1004"),
+        changes.container(job_id="job-1", gpu_indices=(0, 1)),
+    )
+    for start in range(0, 1_005, 201):
+        await one.batch(*(changes.virtual_cluster(f"root.q{start + index:04}") for index in range(201)))
+    await settled(service)
+    clock.advance(10.0)
+    named = {line.split('vc="')[1].split('"')[0] for line in series(service) if line.startswith("ygs_vc_gpus{")}
+    assert len(named) == 1_001
+    assert named - {"other"} == {f"root.q{index:04}" for index in range(1_000)}
+    assert vc_gpus(service, "other", "used") == 2
+    assert vc_gpus(service, "other", "quota") == 5 * 8
+
+
+def test_waits_are_added_up_by_cause_and_size() -> None:
+    rows = [
+        DelayRow("root.a", "2-4", delays=Delays(15, 0, 20, 0), waiting_delays=Delays(5, 0, 0, 0)),
+        DelayRow("root.b", "2-4", delays=Delays(10, 1, 0, 70)),
+        DelayRow("root.b", ">8", delays=Delays(0, 4, 0, 0)),
+    ]
+    waits = waited_us(rows)
+    assert [waits[cause, "2-4"] for cause in Cause] == [30, 1, 20, 70]
+    assert [waits[cause, ">8"] for cause in Cause] == [0, 4, 0, 0]
+
+
 async def test_hostile_names_make_no_series(service: Service, clock: FakeClock, link: Link) -> None:
     hostile = ['evil"} 1\n', "\x1b[31m", "x" * 200]
     await link().open(
@@ -99,7 +173,7 @@ async def test_hostile_names_make_no_series(service: Service, clock: FakeClock, 
     text = generate_latest(service.metrics.registry).decode()
     assert "evil" not in text
     assert "\x1b" not in text
-    limit = len(JobState) + len(ReasonCode) + len(OutcomeCode) + 80
+    limit = len(JobState) + len(ReasonCode) + len(OutcomeCode) + len(Cause) * len(SIZES) + 80
     assert len(series(service)) <= limit
 
 

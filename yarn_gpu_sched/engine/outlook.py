@@ -12,7 +12,7 @@ from yarn_gpu_sched.engine.exceeding import GPUS, Excess, over_limits, over_quot
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.holders import Holders
 from yarn_gpu_sched.engine.lacking import Lack, lacking, said
-from yarn_gpu_sched.engine.phrases import counted, listed, span
+from yarn_gpu_sched.engine.phrases import listed, span
 from yarn_gpu_sched.engine.standstill import standstill
 from yarn_gpu_sched.engine.views import Outlook
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -141,13 +141,7 @@ class _Outlook:
 
     def _ending(self, ends: Ends) -> str:
         if not ends.needed:
-            if not ends.of:
-                return "no job runs whose end would free what it lacks"
-            if ends.of == 1:
-                return "not even the end of the only job that runs there would be enough"
-            if ends.tried == ends.of:
-                return f"not even the ends of all {counted(ends.of, 'job')} that run there would be enough"
-            return f"the ends of the first {ends.tried} of {ends.of} jobs that run there would not be enough"
+            return _no_end(ends)
         ids = [one.record.job.job_id for one in ends.needed]
         gpus = sum(one.held.gpus for one in ends.needed)
         known = [one.ends_s for one in ends.needed if one.ends_s is not None]
@@ -180,6 +174,16 @@ class _Outlook:
         if silent == 1:
             return f"{of} does not say how long it runs (tag runtime:SECONDS), or has run longer"
         return f"{of} do not say how long they run (tag runtime:SECONDS), or have run longer"
+
+
+def _no_end(ends: Ends) -> str:
+    if not ends.of:
+        return "no job runs whose end would free what it lacks"
+    if ends.tried < ends.of:
+        return f"the ends of the first {ends.tried} of {ends.of} jobs that run there would not be enough"
+    if ends.of == 1:
+        return "not even the end of the only job that runs there would be enough"
+    return f"not even the ends of all {ends.of} jobs that run there would be enough"
 
 
 def _larger(one: Excess, *, quota: bool) -> str:

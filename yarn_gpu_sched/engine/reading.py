@@ -118,7 +118,8 @@ def _warnings(core: Core) -> dict[str, list[str]]:
 
 def _virtual_cluster_view(core: Core, path: str, held: Held, warnings: list[str]) -> VirtualClusterUse:
     record = core.state.virtual_clusters.get(path)
-    told = VirtualCluster(path) if record is None or record.virtual_cluster is None else record.virtual_cluster
+    told = None if record is None else record.virtual_cluster
+    told = told or VirtualCluster(path, parent=record is None or bool(record.below))
     return VirtualClusterUse(
         msgspec.structs.replace(told, debounce=core.in_force.settings(path).debounce),
         core.state.used if record is None else record.used,  # nobody speaks of the root where no path begins with it

@@ -14,6 +14,7 @@ from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.vc_gauges import VirtualClusterGauges
 from yarn_gpu_sched.service.watch import Watchers
 
 REFRESH_S = 1.0
@@ -36,6 +37,7 @@ class Gauges:
         self._watchers = watchers
         self._bindings = bindings
         self._engine: Engine = driver.engine
+        self._vcs = VirtualClusterGauges(metrics, clock, driver.engine)
         self._waiting: Counter[ReasonCode] = Counter()
         self._timer: Timer | None = None
 
@@ -53,6 +55,7 @@ class Gauges:
         """Set every gauge."""
         self._refresh_queues()
         self._refresh_cluster()
+        self._vcs.refresh()
 
     def _refresh_queues(self) -> None:
         session = self._driver.session

@@ -1,4 +1,4 @@
-"""What Prometheus may read. Every label takes values from a fixed set, so the series are bounded.
+"""What Prometheus may read. Labels take values from fixed sets, or a bounded number of names, so the series are bounded.
 
 Counters are counted where things happen, on the event loop; gauges are set once a second by
 `Gauges`. The exporter's thread only ever reads these numbers, never the engine.
@@ -28,6 +28,11 @@ class Metrics:
         self.jobs = self._gauge("jobs", "Jobs known, by state.", "state")
         self.jobs_waiting = self._gauge("jobs_waiting", "Pending jobs, by reason.", "reason")
         self.gpus = self._gauge("gpus", "GPUs, by use.", "use")
+        self.vc_gpus = self._gauge(
+            "vc_gpus", "GPUs of a virtual cluster that has a quota or a maximum, by kind.", "vc", "partition", "kind"
+        )
+        self.vc_warnings = self._gauge("vc_warnings", "What is wrong with the configuration of virtual clusters.")
+        self.waited = self._gauge("waited_seconds", "How long jobs waited, by cause and GPUs at once.", "cause", "size")
         self.servers = self._gauge("servers", "Servers known.")
         self.link_up = self._gauge("link_up", "1 while a resource manager is connected.")
         self.link_epoch = self._gauge("link_epoch", "Epoch of the last resource manager.")
