@@ -4,8 +4,11 @@ import pytest
 
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
+from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.views import PartitionShare, VirtualClusterUse
-from yarn_gpu_sched.model.virtual_cluster import QueueCapacity
+from yarn_gpu_sched.model.tenants import Tenants
+from yarn_gpu_sched.model.virtual_cluster import QueueCapacity, VirtualCluster
 
 REFUSED = "; the next start of the ResourceManager refuses that"
 IN_LEGACY = f"{REFUSED}, unless its legacy queue mode is off"
@@ -266,6 +269,28 @@ def test_c9_what_an_integrator_says_in_numbers_is_not_held_against_yarns_rules()
     world.configure("teaching", quota_gpus=5)
     (sentence,) = warnings(world)["root"]
     assert "are 10 GPUs (research 5, teaching 5), and there were never more than 8" in sentence
+
+
+def test_what_limits_nobody_is_no_limit() -> None:
+    """Each use of a queue is watched only where there is one: all of the parent, or what cannot be read, is none."""
+    tenants, in_force = Tenants(), InForce(Tenants(), CapacitySeen())
+    for capacity, limits in (
+        ("100", False),
+        ("100.0", False),
+        ("[yarn.io/gpu=x]", False),
+        ("99", True),
+        ("[vcores=3]", True),
+    ):
+        tenants = Tenants()
+        tenants.get("root.a").virtual_cluster = VirtualCluster("root.a", capacities=(QueueCapacity("", "", capacity),))
+        in_force = InForce(tenants, CapacitySeen())
+        assert in_force.limited is limits, capacity
+    tenants.get("root.a").virtual_cluster = VirtualCluster("root.a", settings=(("max-gpus-per-user", "4"),))
+    in_force.changed()
+    assert in_force.limited
+    tenants.get("root.a").virtual_cluster = VirtualCluster("root.a", quota_gpus=4)
+    in_force.changed()
+    assert not in_force.limited
 
 
 # What is borrowed

@@ -349,6 +349,21 @@ def test_the_largest_holders_are_named_and_the_others_added_up() -> None:
     )
 
 
+def test_a_maximum_in_a_partition_that_lends_is_told_with_the_ends_that_help_there() -> None:
+    world = World(EngineSettings(policy="philly")).up(server("s0"), server("f0", 8, partition="fast", lends=True))
+    world.configure("root.a", capacities=(QueueCapacity("fast", "", "[yarn.io/gpu=4]"),))
+    submit(world, "full", 1, 4, vc="root.b")
+    submit(world, "lent", 1, 3, "runtime:90")
+    submit(world, "j", 1, 2)
+    assert world.why("j").startswith("vc_maximum")
+    found = outlook(world)
+    assert found.changes[:2] == (
+        'maximum of queue root.a in partition "fast" larger by 1 GPUs (4 now, 3 in use)',
+        "of the GPUs of queue root.a: lent 3",
+    )
+    assert found.job_ids == ("lent",)
+
+
 # Memory and vcores
 
 

@@ -48,14 +48,22 @@ class Ends(NamedTuple):
         return max(known) if known and len(known) == len(times) else None
 
 
-def ends_that_help(core: Core, demand: Demand, excesses: Sequence[Excess], now_s: float) -> Ends:
+class Lacks(NamedTuple):
+    """What must be had: a place for a demand, but in no partition that is ``barred``, and that no limit is exceeded."""
+
+    demand: Demand
+    barred: tuple[str, ...]
+    excesses: Sequence[Excess]
+
+
+def ends_that_help(core: Core, lacks: Lacks, now_s: float) -> Ends:
     """Find the fewest ends, in their order, after which a demand fits and no limit forbids it."""
-    partitions = partitions_of(core, demand)
+    partitions = [name for name in partitions_of(core, lacks.demand) if name not in lacks.barred]
     endings = _endings(core, partitions, now_s)
     tried = endings[:TRIED_MAX]
     with _unwatched(core, partitions):
-        count = _smallest(core, demand, excesses, tried)
-        needed = [] if count is None else _thinned(core, demand, excesses, tried[:count])
+        count = _smallest(core, lacks, tried)
+        needed = [] if count is None else _thinned(core, lacks, tried[:count])
     return Ends(tuple(needed), len(tried), len(endings))
 
 
@@ -120,52 +128,52 @@ def _unwatched(core: Core, partitions: list[str]) -> Iterator[None]:
             one.watched = before
 
 
-def _place(core: Core, demand: Demand, excesses: Sequence[Excess], ended: Sequence[Ending]) -> Placement | None:
+def _place(core: Core, lacks: Lacks, ended: Sequence[Ending]) -> Placement | None:
     """Find a place for a demand if these jobs had ended, and no limit forbade it then."""
-    for excess in excesses:
-        if sum(excess.relief(one.record, one.held) for one in ended) < excess.amount:
+    for excess in lacks.excesses:
+        if sum(excess.relief(one.record, one.parts) for one in ended) < excess.amount:
             return None
     with core.state.transaction() as plan:
         for one in ended:
             for part in one.parts:
                 plan.release(part)
-        return find_quietly(core, demand)
+        return find_quietly(core, lacks.demand, lacks.barred)
 
 
-def _smallest(core: Core, demand: Demand, excesses: Sequence[Excess], tried: list[Ending]) -> int | None:
+def _smallest(core: Core, lacks: Lacks, tried: list[Ending]) -> int | None:
     """Say how many of the first ends are enough; None if all of them are not."""
     low, high = 0, 1
-    while high < len(tried) and _place(core, demand, excesses, tried[:high]) is None:
+    while high < len(tried) and _place(core, lacks, tried[:high]) is None:
         low, high = high, 2 * high
     high = min(high, len(tried))
-    if not tried or _place(core, demand, excesses, tried[:high]) is None:
+    if not tried or _place(core, lacks, tried[:high]) is None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        if _place(core, demand, excesses, tried[:middle]) is None:
+        if _place(core, lacks, tried[:middle]) is None:
             low = middle
         else:
             high = middle
     return high
 
 
-def _thinned(core: Core, demand: Demand, excesses: Sequence[Excess], ended: list[Ending]) -> list[Ending]:
+def _thinned(core: Core, lacks: Lacks, ended: list[Ending]) -> list[Ending]:
     """Leave out the jobs without whose ends it would do as well, the last ones first."""
-    placement = _place(core, demand, excesses, ended)
+    placement = _place(core, lacks, ended)
     assert placement is not None
     where = {portion.use.server_id for portion in placement.portions}
     near = [
         one
         for one in ended
         if any(part.use.server_id in where for part in one.parts)
-        or any(x.relief(one.record, one.held) for x in excesses)
+        or any(x.relief(one.record, one.parts) for x in lacks.excesses)
     ]
-    if _place(core, demand, excesses, near) is not None:
+    if _place(core, lacks, near) is not None:
         ended = near
     if len(ended) > THINNED_MAX:
         return ended
     for one in ended[::-1]:
         fewer = [other for other in ended if other is not one]
-        if _place(core, demand, excesses, fewer) is not None:
+        if _place(core, lacks, fewer) is not None:
             ended = fewer
     return ended

@@ -1,45 +1,60 @@
 """By how much a want exceeds quotas, maxima and what a user may use, and which jobs' ends would help against that."""
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
-from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tenants import VirtualClusterRecord
 
 GPUS, MEMORY, VCORES = "GPUs", "MB of memory", "vcores"
 
 
+_AMOUNTS: dict[str, Callable[[Part], int]] = {
+    GPUS: lambda part: part.gpus,
+    MEMORY: lambda part: part.memory_mb,
+    VCORES: lambda part: part.vcores,
+}
+
+
 class Excess(NamedTuple):
     """A limit of a queue that a want exceeds: ``most`` are allowed, ``amount`` more would do. Of ``user`` alone, if named."""
 
     path: str
+    partition: str
     unit: str
     used: int
     most: int
     amount: int
     user: str = ""
 
-    def relief(self, record: JobRecord, held: Resource) -> int:
-        """Say how much of it the end of a job takes away that holds so much of the partition."""
+    def relief(self, record: JobRecord, parts: Iterable[Part]) -> int:
+        """Say how much of it the end of a job takes away that holds these parts."""
         job = record.job
         if self.user:
             return record.used_gpus if (job.vc, job.user) == (self.path, self.user) else 0
         if job.vc != self.path and not job.vc.startswith(f"{self.path}."):
             return 0
-        return {GPUS: held.gpus, MEMORY: held.memory_mb, VCORES: held.vcores}[self.unit]
+        amount = _AMOUNTS[self.unit]
+        return sum(amount(part) for part in parts if part.use.server.partition == self.partition)
 
 
 def over_limits(core: Core, want: JobWant) -> list[Excess]:
     """List the limits that forbid a want, the lowest queue's first; as in `limits.forbidden`, but all of them."""
-    if not core.in_force.limited:
+    if not core.state.tenants.watched:
         return []
-    found = _over_user(core, want)
+    return _over_user(core, want) + over_maxima(core, want, want.partition)
+
+
+def over_maxima(core: Core, want: JobWant, partition: str) -> list[Excess]:
+    """List the maxima that a want would exceed in a partition, the lowest queue's first."""
+    found: list[Excess] = []
     record: VirtualClusterRecord | None = core.state.tenants.get(want.vc)
     while record is not None:
-        found += _over_maximum(core, record, want)
+        found += _over_own(core, record, want, partition)
         record = record.above
     return found
 
@@ -51,7 +66,7 @@ def over_quota(core: Core, want: JobWant) -> list[Excess]:
         quota = core.in_force.limits(path, want.partition).quota_gpus
         used = core.state.tenants.get(path).gpus_used(want.partition)
         if quota is not None and used + want.gpus > quota:
-            found.append(Excess(path, GPUS, used, quota, used + want.gpus - quota))
+            found.append(Excess(path, want.partition, GPUS, used, quota, used + want.gpus - quota))
     return found
 
 
@@ -63,12 +78,12 @@ def _over_user(core: Core, want: JobWant) -> list[Excess]:
     held = core.state.tenants.get(want.vc).user_gpus
     used = sum(gpus for (name, _), gpus in held.items() if name == user)
     over = used + want.gpus - most
-    return [Excess(want.vc, GPUS, used, most, over, user)] if over > 0 else []
+    return [Excess(want.vc, want.partition, GPUS, used, most, over, user)] if over > 0 else []
 
 
-def _over_maximum(core: Core, record: VirtualClusterRecord, want: JobWant) -> list[Excess]:
-    limits = core.in_force.limits(record.path, want.partition)
-    use, total = record.uses.get(want.partition), want.total
+def _over_own(core: Core, record: VirtualClusterRecord, want: JobWant, partition: str) -> list[Excess]:
+    limits = core.in_force.limits(record.path, partition)
+    use, total = record.uses.get(partition), want.total
     used = (0, 0, 0) if use is None else (use.gpus, use.memory_mb, use.vcores)
     found = []
     for unit, asked, has, most in zip(
@@ -79,5 +94,5 @@ def _over_maximum(core: Core, record: VirtualClusterRecord, want: JobWant) -> li
         strict=True,
     ):
         if asked and most is not None and has + asked > most:
-            found.append(Excess(record.path, unit, has, most, has + asked - most))
+            found.append(Excess(record.path, partition, unit, has, most, has + asked - most))
     return found

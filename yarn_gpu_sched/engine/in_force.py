@@ -5,6 +5,7 @@ largest capacity that the partition ever had: they do not shrink while servers a
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -13,11 +14,16 @@ from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.start_rules import LISTED_MAX, key_of, refused_at_start
 from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity, read_maximum
 from yarn_gpu_sched.model.queue_settings import QueueSettings, read_settings
-from yarn_gpu_sched.model.shares import ROOT, lineage, maxima, parent_of, translate
-from yarn_gpu_sched.model.tenants import Tenants
+from yarn_gpu_sched.model.shares import ALL_PERCENT, ROOT, lineage, maxima, parent_of, translate
+from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 NOTHING = Capacity()
+
+READ_MAX = 8_192
+"""Texts whose meaning is remembered: most queues say what they said before."""
+
+USER_SETTING = "max-gpus-per-user"
 
 
 class Limits(NamedTuple):
@@ -45,18 +51,20 @@ class InForce:
         self._warnings: dict[str, list[str]] = {}
         self._oversubscribed: dict[str, list[str]] = {}
         self._unchecked: dict[str, VirtualCluster] = {}
-        self._limited = False
+        self._limited: bool | None = None
         self._limited_paths: set[str] = set()
         self._stale = True
 
     def changed(self) -> None:
         """Follow a change of a queue or of a largest capacity."""
         self._stale = True
+        self._limited = None
 
     @property
     def limited(self) -> bool:
-        """Whether any queue has a limit at all."""
-        self._refresh()
+        """Whether any queue says a limit: known without working all out, as many queues may be told one after another."""
+        if self._limited is None:
+            self._limited = any(map(_says_a_limit, self._tenants.by_path.values()))
         return self._limited
 
     def sharing(self, vc: str) -> str:
@@ -113,8 +121,6 @@ class InForce:
         for partition in partitions:
             self._read_partition(partition, told)
         self._unchecked = told
-        maxima_given = any(most is not None for one in self._limits.values() for most in one[2:])
-        self._limited = maxima_given or any(one.max_gpus_per_user is not None for one in self._settings.values())
         self._limited_paths = {
             path for (path, _), one in self._limits.items() if any(most is not None for most in one[2:])
         }
@@ -185,6 +191,31 @@ class InForce:
 
     def _warn(self, path: str, sentence: str) -> None:
         self._warnings.setdefault(path, []).append(sentence)
+
+
+@lru_cache(maxsize=READ_MAX)
+def _read(text: str) -> Capacity:
+    return read_capacity(text)
+
+
+@lru_cache(maxsize=READ_MAX)
+def _is_limit(maximum: str) -> bool:
+    """Tell whether a maximum limits anything: all of the parent in percent does not."""
+    try:
+        capacity = read_capacity(maximum)
+    except CapacityError:
+        return False
+    named = (capacity.gpus, capacity.memory, capacity.vcores)
+    return any(one is not None and (one.measure is not Measure.PERCENT or one.value < ALL_PERCENT) for one in named)
+
+
+def _says_a_limit(record: VirtualClusterRecord) -> bool:
+    vc = record.virtual_cluster
+    if vc is None:
+        return False
+    if vc.maximum_gpus is not None or any(one.maximum and _is_limit(one.maximum) for one in vc.capacities):
+        return True
+    return any(name == USER_SETTING for name, _ in vc.settings)
 
 
 def _of(capacities: dict[str, Capacity], pick: Callable[[Capacity], Amount | None]) -> dict[str, Amount | None]:

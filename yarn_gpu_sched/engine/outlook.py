@@ -7,11 +7,12 @@ order are not counted, and a job that says how long it runs may end at any other
 from collections.abc import Iterator
 
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.ends import Ending, Ends, ends_that_help
-from yarn_gpu_sched.engine.exceeding import GPUS, Excess, over_limits, over_quota
+from yarn_gpu_sched.engine.ends import Ending, Ends, Lacks, ends_that_help
+from yarn_gpu_sched.engine.exceeding import GPUS, Excess, over_limits, over_maxima, over_quota
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.holders import Holders
 from yarn_gpu_sched.engine.lacking import Lack, lacking, said
+from yarn_gpu_sched.engine.limits import barred
 from yarn_gpu_sched.engine.phrases import listed, span
 from yarn_gpu_sched.engine.standstill import standstill
 from yarn_gpu_sched.engine.views import Outlook
@@ -52,14 +53,20 @@ class _Outlook:
         self._reason = reason
         self._level = self._present_level()
         self._demand = want.demand._replace(ceiling=self._level)
+        watched = core.state.tenants.watched and not want.partition
+        lending = core.index.lending if watched else []
+        self._barred = barred(core.state.tenants, core.in_force, want, lending)
         self._excesses = over_limits(core, want)
+        if not self._excesses and reason.code is ReasonCode.VC_MAXIMUM and self._barred:
+            self._excesses = over_maxima(core, want, self._barred[0])
+            self._barred = self._barred[1:]
         self._pause_s = max(0.0, want.record.backoff_until_s - now_s)
 
     def answer(self) -> Outlook:
         """Put it together, the nearest change first."""
-        if not self._excesses and find_quietly(self._core, self._demand) is not None:
+        if not self._excesses and self._has_place(self._level):
             return self._fits()
-        ends = ends_that_help(self._core, self._demand, self._excesses, self._now_s)
+        ends = ends_that_help(self._core, Lacks(self._demand, self._barred, self._excesses), self._now_s)
         lacks = lacking(self._core, self._demand) if self._reason.code is ReasonCode.OTHER_RESOURCES else []
         quotas = over_quota(self._core, self._want) if self._reason.code is ReasonCode.VC_QUOTA else []
         over = self._excesses or quotas
@@ -82,6 +89,9 @@ class _Outlook:
             return Outlook((), pause, starts_in_s=self._pause_s)
         return Outlook((), "at once: it fits, and is placed in its turn", starts_in_s=0.0)
 
+    def _has_place(self, level: Level) -> bool:
+        return find_quietly(self._core, self._demand._replace(ceiling=level), self._barred) is not None
+
     def _changes(self, ends: Ends, lacks: list[Lack], quotas: list[Excess]) -> Iterator[str]:
         core, want = self._core, self._want
         if self._next_level is not None:
@@ -90,7 +100,7 @@ class _Outlook:
         for one in self._excesses or quotas:
             yield _larger(one, quota=not self._excesses)
         for one in (self._excesses or quotas)[:1]:
-            if one.unit is GPUS and (whose := holders.of_queue(one.path, want.partition, one.user)):
+            if one.unit is GPUS and (whose := holders.of_queue(one.path, one.partition, one.user)):
                 yield whose
         if lacks:
             yield said(lacks)
@@ -123,14 +133,14 @@ class _Outlook:
         may = f"it may go to level {level.value} ({_LEVELS[level]})"
         if self._relaxes_s is None:
             return f"{may} when its timer runs out, which stands still while a limit or a pause holds it back"
-        fits = not self._excesses and find_quietly(self._core, self._demand._replace(ceiling=level)) is not None
+        fits = not self._excesses and self._has_place(level)
         return f"in {span(self._relaxes_s)} {may}, where it would{' fit now' if fits else ' not fit now either'}"
 
     def _relaxed(self) -> Iterator[tuple[float, str]]:
         """Say when its timer alone will have brought it to a level at which it fits what is free now."""
         level, due_s = self._next_level, self._relaxes_s
         while level is not None and due_s is not None and not self._excesses:
-            if find_quietly(self._core, self._demand._replace(ceiling=level)) is not None:
+            if self._has_place(level):
                 place = f"at level {level.value} ({_LEVELS[level]}) it fits what is free now"
                 yield due_s, f"in {span(due_s)}: {place}, unless a job before it takes that"
                 return
@@ -191,7 +201,8 @@ def _larger(one: Excess, *, quota: bool) -> str:
         setting = f"setting ygs.max-gpus-per-user of queue {one.path} larger by {one.amount} GPUs"
         return f"{setting} ({one.most} now, {one.used} in use)"
     what = "quota" if quota else "maximum"
-    told = f"{what} of queue {one.path} larger by {one.amount} {one.unit} ({one.most} now, {one.used} in use)"
+    of = f' in partition "{one.partition}"' if one.partition else ""
+    told = f"{what} of queue {one.path}{of} larger by {one.amount} {one.unit} ({one.most} now, {one.used} in use)"
     return f"{told}: it would not borrow then; GPUs must come free all the same" if quota else told
 
 
