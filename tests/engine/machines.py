@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from tests.engine.world import World
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob, RequeueJob
-from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.events import (
     ContainerReleased,
     ContainerSeen,
@@ -24,6 +23,7 @@ from yarn_gpu_sched.engine.events import (
     SnapshotEnded,
 )
 from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.container import Container

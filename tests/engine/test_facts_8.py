@@ -30,7 +30,7 @@ def test_facts_8_1_no_gang_on_several_servers_of_the_default_rack_is_taken_for_o
     for now_s in (0.0, STEP_S, 10 * STEP_S):
         world.now_s = now_s
         assert world.decide() == []
-    assert world.why("near").startswith("confined")
+    assert world.why("near").startswith("fragmented")
 
 
 def test_facts_8_1_a_single_server_of_the_default_rack_is_its_own_domain() -> None:

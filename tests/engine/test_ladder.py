@@ -211,8 +211,8 @@ def test_its_level_is_the_reason_that_is_given() -> None:
     world = scattered()
     gang(world, 4)
     world.decide()
-    said = "confined: asks 4 GPUs at once, 4 x 1; 8 GPUs are free on 4 servers, but not where it may go: "
-    assert world.why("gang") == f"{said}on the fewest servers in one RDMA domain"
+    said = "fragmented: asks 4 GPUs at once, 4 x 1; 8 GPUs are free on 4 servers, but not at level 0, "
+    assert world.why("gang") == f"{said}on the fewest servers in one RDMA domain; it goes to level 1 in 150 s"
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -57,7 +57,7 @@ def miscount_capacity(core: Core) -> None:
 
 
 def miscount_masters(core: Core) -> None:
-    core.state.am_mb -= 1
+    core.state.masters.memory_mb -= 1
 
 
 def miscount_gpu_servers(core: Core) -> None:

@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.resource import Resource
 def masters(world: World) -> tuple[int, int]:
     """Memory and vcores that masters hold."""
     state = world.engine._core.state
-    return state.am_mb, state.am_vcores
+    return state.masters.memory_mb, state.masters.vcores
 
 
 def test_masters_stay_under_their_share() -> None:

@@ -85,7 +85,9 @@ def test_a_ceiling_of_zero_waits_for_the_fewest_servers() -> None:
     world.submit("j", "gang:2x2", "locality:0")
     world.ask("j", ask(2, worker(2)))
     assert world.run() == []
-    assert world.why("j").startswith("confined: asks 4 GPUs at once, 2 x 2; 4 GPUs are free on 2 servers")
+    assert world.why("j").endswith(
+        "not at level 0, on the fewest servers in one RDMA domain, and it goes to no looser one"
+    )
     world.end("holder")
     (placed,) = world.run()
     assert placed.level is Level.FEWEST_SERVERS

@@ -9,6 +9,7 @@ import pytest
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine import queue as queue_module
 from yarn_gpu_sched.engine.queue import Queue
+from yarn_gpu_sched.engine.waits import Waits
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.cluster import ClusterState
@@ -29,7 +30,7 @@ class Lines:
     def __init__(self) -> None:
         self.index = FreeIndex()
         self.state = ClusterState(self.index, 0.5)
-        self.queue = Queue(self.index, lambda _: 0.0)
+        self.queue = Queue(self.index, lambda _: 0.0, Waits())
         self.records: dict[str, JobRecord] = {}
         for name in ("s1", "s2"):
             self.state.put_server(server(name, memory_mb=1_000, vcores=20))

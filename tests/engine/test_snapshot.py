@@ -201,9 +201,11 @@ def test_everything_that_is_remembered_was_there_to_be_written() -> None:
             image = msgspec.msgpack.decode(live.snapshot())
             filled |= {name for name, value in {**image, **image["session"]}.items() if value}
             filled |= {f"job.{name}" for job in image["jobs"] for name, value in job.items() if value}
+            filled |= {f"wait.{name}" for job in image["jobs"] for name, value in job["wait"].items() if value}
             filled |= {f"decision.{name}" for one in image["decisions"] for name, value in one.items() if value}
     known = {*image, *image["session"]}
     known |= {f"job.{name}" for name in image["jobs"][0]}
+    known |= {f"wait.{name}" for name in image["jobs"][0]["wait"]}
     known |= {f"decision.{name}" for name in decision_fields()}
     assert known - filled == set()
 

@@ -7,8 +7,8 @@ import pytest
 from tests.engine.world import World, ask, server
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import PlaceGang
-from yarn_gpu_sched.engine.deciding import masters_admit
 from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState

@@ -52,12 +52,12 @@ def test_a_refused_decision_gives_everything_back(state: ClusterState) -> None:
 
 def test_a_committed_master_is_one(state: ClusterState) -> None:
     decision = decide(state, 7, "j", ("s1", MASTER, ()), master=True)
-    assert (state.am_containers, state.am_mb, state.am_vcores) == (1, 512, 1)
+    assert (state.masters.containers, state.masters.memory_mb, state.masters.vcores) == (1, 512, 1)
     (live,) = state.end(decision, ("am",))
     assert live.application_master is True
-    assert state.am_containers == 1
+    assert state.masters.containers == 1
     state.remove_container("am")
-    assert (state.am_containers, state.am_mb, state.am_vcores) == (0, 0, 0)
+    assert (state.masters.containers, state.masters.memory_mb, state.masters.vcores) == (0, 0, 0)
 
 
 def test_each_container_of_a_decision_needs_its_id(state: ClusterState) -> None:
@@ -140,7 +140,7 @@ def test_masters_count_where_they_take_from_gpus() -> None:
     job(state, "j")
     for place in ("gpu", "cpu", "ill"):
         put_master(state, f"am-{place}", "j", place)
-    assert (state.am_containers, state.am_mb, state.am_vcores) == (2, 1_024, 2)
+    assert (state.masters.containers, state.masters.memory_mb, state.masters.vcores) == (2, 1_024, 2)
     assert (state.gpu_servers_mb, state.gpu_servers_vcores) == (1_000, 10)
 
 
@@ -150,9 +150,9 @@ def test_masters_follow_a_server_that_loses_or_gains_its_gpus(state: ClusterStat
     decide(state, 7, "j", ("s1", MASTER, ()), master=True)
     decide(state, 8, "j", ("s1", Resource(10, 1), ()))
     state.put_server(server("s1", 0))
-    assert (state.am_containers, state.am_mb, state.am_vcores) == (0, 0, 0)
+    assert (state.masters.containers, state.masters.memory_mb, state.masters.vcores) == (0, 0, 0)
     state.put_server(server("s1", 4))
-    assert (state.am_containers, state.am_mb, state.am_vcores) == (2, 1_024, 2)
+    assert (state.masters.containers, state.masters.memory_mb, state.masters.vcores) == (2, 1_024, 2)
 
 
 def test_a_queue_is_forgotten_when_neither_configuration_nor_job_speaks_of_it() -> None:

@@ -140,8 +140,8 @@ def check_masters(state: ClusterState) -> None:
         if decision.application_master and one.server_id in on_gpus and one.server_id not in decision.lost
     ]
     total = MASTER.times(len(masters) + len(decided))
-    assert state.am_containers == len(masters) + len(decided)
-    assert (state.am_mb, state.am_vcores) == (total.memory_mb, total.vcores)
+    assert state.masters.containers == len(masters) + len(decided)
+    assert (state.masters.memory_mb, state.masters.vcores) == (total.memory_mb, total.vcores)
     running = [use.server.capacity for use in state.servers.values() if use.gpus and use.usable]
     assert state.gpu_servers_mb == sum(one.memory_mb for one in running)
     assert state.gpu_servers_vcores == sum(one.vcores for one in running)

@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
+from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.repair import holds_of
+from yarn_gpu_sched.engine.settling import settle
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.delay import CAUSES
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import STATE_LAWS, Broken, Laws
+from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.placement.audit import index_faults
 
 ENGINE_LAWS: Laws[Core] = Laws()
@@ -111,3 +117,45 @@ def always_a_reason(core: Core) -> Iterator[str]:
     for job_id, record in core.state.jobs.items():
         if record.known and record.state is JobState.PENDING and waiting_reason(core, record) is None:
             yield f"job {job_id} is pending and nothing says why"
+
+
+@law(13, "the reason of every line is current, and of the cause that its jobs are told")
+def current_reasons(core: Core) -> Iterator[str]:
+    """Look at every line anew, and ask one of its jobs."""
+    settle(core)
+    for line in core.queue.lines():
+        code, noted = code_of(core, line), line.clock.code
+        if code is not noted:
+            yield f"the line of {line.demand} waits for {code.value}, and {noted} is noted"
+        waiting = next((record for record in line.jobs.values() if record.wait.since_us is not None), None)
+        if waiting is None:
+            continue
+        told = waiting_reason(core, waiting)
+        if told is None or (told.code is not ReasonCode.DECIDED and CAUSES[told.code] is not CAUSES[code]):
+            yield f"the line of {line.demand} waits for {code.value}, and {told} is told"
+
+
+@law(13, "the last reason in a job's history is why it waits now")
+def noted_reasons(core: Core) -> Iterator[str]:
+    """Ask every job that stands in no line."""
+    settle(core)
+    for job_id, record in core.state.jobs.items():
+        if record.wait.since_us is None or record.wait.joined is not None:
+            continue
+        told, history = waiting_reason(core, record), core.waits.history_of(record)
+        if told is not None and (not history or history[-1].code is not told.code):
+            yield f"job {job_id} waits for {told.code.value}, and {history[-1:]} is noted"
+
+
+@law(13, "the delays of a wait are all of it")
+def whole_delays(core: Core) -> Iterator[str]:
+    """Add up what every job has waited."""
+    for job_id, record in core.state.jobs.items():
+        waits = record.known and record.state is JobState.PENDING and core.session.snapshot_ended
+        if record.wait.since_us is None:
+            if waits:
+                yield f"job {job_id} is pending, and its wait is not counted"
+            continue
+        delays = core.waits.delays_of(record, core.waits.now_us)
+        if min(msgspec.structs.astuple(delays)) < 0:
+            yield f"job {job_id} has waited since {record.wait.since_us} us until {core.waits.now_us} us, and {delays}"

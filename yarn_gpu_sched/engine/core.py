@@ -14,6 +14,8 @@ from yarn_gpu_sched.engine.limits import barred, forbidden
 from yarn_gpu_sched.engine.queue import Line, Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.engine.thresholds import Thresholds
+from yarn_gpu_sched.engine.waits import Waits
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import PENDING, RUNNING, JobState
@@ -44,8 +46,10 @@ class Core:
         self.policy = policy or policy_named(settings.policy)
         self.seen = CapacitySeen()
         self.in_force = InForce(self.state.tenants, self.seen)
-        self._by_vc = getattr(self.policy, "grouped", False)  # a policy of one's own need not say so
-        self.queue = Queue(self.index, self.policy.key, self._group_of if self._by_vc else together)
+        self.by_vc = self.state.tenants.watched = getattr(self.policy, "grouped", False)  # one's own need not say so
+        self.waits = Waits()
+        self.thresholds = Thresholds()
+        self.queue = Queue(self.index, self.policy.key, self.waits, self._group_of if self.by_vc else together)
         self.ladder = Ladder(self.index, self._step_s)
         self.session = Session()
         self._groups: dict[tuple[str, str, str], Group] = {}
@@ -92,35 +96,37 @@ class Core:
         """Follow a change of what a queue, and those below it, may have: its jobs stand where they belong now."""
         self.in_force.changed()
         self._groups.clear()
-        tenants = self.state.tenants
-        tenants.watched = self._by_vc and self.in_force.limited
-        tenants.changed.clear()
-        for line in self.queue.lines():
-            if path == ROOT or path in line.group.path:
-                for record in list(line.jobs.values()):
-                    self._stand(record)
+        self.thresholds.stale = True
+        if not self.by_vc:
+            return
+        for line in self.queue.lines_below(path):
+            for record in list(line.jobs.values()):
+                self._stand(record)
         for line in self.queue.lines():
             self._judge(line)
+        self.queue.wake_masters()
 
     def follow_use(self) -> None:
         """Hold to their limits whoever shares one with a virtual cluster whose use changed."""
         changed = self.state.tenants.changed
-        sharing = {self.in_force.sharing(vc): None for vc in changed}
+        self.thresholds.used.update(changed)
+        if self.in_force.limited:
+            for path in {self.in_force.sharing(vc): None for vc in changed}:
+                for line in self.queue.lines_below(path):
+                    self._judge(line)
         changed.clear()
-        for line in self.queue.lines():
-            if any(path in sharing for path in (*line.group.path, ROOT)):
-                self._judge(line)
 
     def _judge(self, line: Line) -> None:
         """Let a line wait while a limit forbids what it wants; its jobs' timers pause meanwhile (law 8)."""
         want = line.any_want()
-        found = forbidden(self.state.tenants, self.in_force, want) if self.state.tenants.watched else None
+        found = forbidden(self.state.tenants, self.in_force, want) if self.by_vc else None
         if line.barred or (self.index.lending and not want.partition):
             self._judge_lending(line, want)
         if found == line.forbidden:
             return
         allowed = line.forbidden is not None and found is None
         self.queue.forbid(line, found)
+        self.thresholds.judged[line.number] = line
         for record in list(line.jobs.values()):
             if allowed:
                 self._stand(record)
@@ -129,8 +135,9 @@ class Core:
 
     def _judge_lending(self, line: Line, want: JobWant) -> None:
         """Keep a line from partitions that lend while a limit forbids it there; let it look again where one does no more."""
-        before, lending = line.barred, () if want.partition or not self.state.tenants.watched else self.index.lending
+        before, lending = line.barred, self.index.lending if self.by_vc and not want.partition else ()
         line.barred = barred(self.state.tenants, self.in_force, want, lending)
+        self.thresholds.judged[line.number] = line
         if line.blocked and line.forbidden is None and any(name not in line.barred for name in before):
             self.queue.forbid(line, None)
 
@@ -154,6 +161,8 @@ class Core:
         """Follow a change of a job: its want, its state, the counts of jobs by state."""
         self.touched[record.job.job_id] = None
         self._stand(record)
+        if record.want is None:
+            self.waits.unsettled[record.job.job_id] = None
         state = record.state if record.known else None
         if state is not record.counted:
             self._count_as(record, state)
@@ -165,7 +174,7 @@ class Core:
             return
         self.ladder.hold(record, want, self.now_s)
         self.queue.put(record, want)
-        if want is None or not self.state.tenants.watched:
+        if want is None or not self.by_vc:
             return
         if want.line.alone:
             self._judge(want.line)
@@ -179,6 +188,7 @@ class Core:
         if record.ladder_since_s is not None:
             self.ladder.pause(record, self.now_s)
         self.queue.put(record, None)
+        self.waits.unsettled[record.job.job_id] = None
 
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
@@ -200,6 +210,10 @@ class Core:
         """Keep the counts of jobs by state, and the list of those that run."""
         virtual_cluster = self.state.virtual_clusters[record.job.vc]
         before, record.counted = record.counted, state
+        if state is not None and state is not PENDING:
+            self.waits.end(record)
+        elif state is PENDING and record.wait.since_us is None and self.session.snapshot_ended:
+            self.waits.begin(record)
         if before is PENDING:
             self.jobs_pending -= 1
             virtual_cluster.jobs_pending -= 1
@@ -231,6 +245,7 @@ class Core:
         if record.known:
             self.remove_from_order(record)
         self.ladder.pause(record, self.now_s)
+        self.waits.forget(record)
         self.ended.pop(job_id, None)
         self.to_check.pop(job_id, None)
         self.to_refuse.pop(job_id, None)

@@ -12,6 +12,7 @@ from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.finding import find, keeps_ceiling
 from yarn_gpu_sched.engine.gathering import form
+from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.planning import EnginePlan
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
@@ -65,8 +66,8 @@ def _wake_spare(core: Core) -> bool:
     return any(woken)
 
 
-def _wake(core: Core) -> None:
-    """Bring back who waited for time or for servers."""
+def end_pauses(core: Core) -> None:
+    """Bring back whose pause is over."""
     while core.resting and core.resting[0][0] <= core.now_s:
         _, job_id = heappop(core.resting)
         record = core.state.jobs.get(job_id)
@@ -74,6 +75,11 @@ def _wake(core: Core) -> None:
             core.changed(record)
             if record.refusal and not record.decisions:
                 core.to_refuse[job_id] = None
+
+
+def _wake(core: Core) -> None:
+    """Bring back who waited for time or for servers."""
+    end_pauses(core)
     for job_id in core.ladder.due(core.now_s):
         core.changed(core.state.jobs[job_id])
     if core.changed_partitions:
@@ -180,16 +186,6 @@ class PassView:
         if want.application_master and not masters_admit(core, want):
             return None
         return find(core, want.demand, want.line.barred)
-
-
-def masters_admit(core: Core, want: JobWant) -> bool:
-    """Tell whether one more application master may be placed on the GPU servers; one always may."""
-    state, share = core.state, core.settings.am_share
-    master = want.members[0][0].resource
-    return not state.am_containers or (
-        state.am_mb + master.memory_mb <= share * state.gpu_servers_mb
-        and state.am_vcores + master.vcores <= share * state.gpu_servers_vcores
-    )
 
 
 def _carry_out(core: Core, intent: Intent) -> int:

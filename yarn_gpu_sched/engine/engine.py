@@ -15,6 +15,7 @@ from yarn_gpu_sched.engine import (
     reading,
     repair,
     servers,
+    settling,
     snapshot,
 )
 from yarn_gpu_sched.engine.audit import audit
@@ -98,8 +99,10 @@ class Engine:
         """Change the state by one event; return what is to be done, in order, the touched jobs last."""
         core = self._core
         core.counters.events += 1
-        if event.now_s > core.now_s:  # noqa: PLR1730 - it runs for every event, and a call of max() takes longer
-            core.now_s = event.now_s
+        if event.now_s > core.now_s:
+            settling.advance(core, event.now_s)
+            if core.resting:
+                deciding.end_pauses(core)
         core.unexamined = True
         _HANDLERS[type(event)](core, event)
         if core.state.tenants.changed:
@@ -134,16 +137,25 @@ class Engine:
         """Show the cluster as a whole."""
         return reading.cluster_view(self._core)
 
-    def job(self, job_id: str) -> JobView | None:
-        """Show a job with its containers; None if it is not known."""
+    def job(self, job_id: str, now_s: float | None = None) -> JobView | None:
+        """Show a job with its containers; None if it is not known. ``now_s``: the time, where it is later than the last event."""
+        settling.settle(self._core)
         record = self._core.state.jobs.get(job_id)
-        return None if record is None else reading.job_view(self._core, record, with_containers=True)
+        now_us = settling.at_us(self._core, now_s)
+        return None if record is None else reading.job_view(self._core, record, now_us, with_containers=True)
 
     def jobs(
-        self, state: JobState | None = None, vc: str = "", after: str = "", limit: int = 100
+        self,
+        state: JobState | None = None,
+        vc: str = "",
+        after: str = "",
+        limit: int = 100,
+        *,
+        now_s: float | None = None,
     ) -> tuple[list[JobView], int]:
         """Show jobs in order of submission, without containers: a page after a job, and how many there are in all."""
-        return reading.job_views(self._core, state, vc, after, limit)
+        settling.settle(self._core)
+        return reading.job_views(self._core, state, vc, after, limit, settling.at_us(self._core, now_s))
 
     def waiting(self, job_id: str) -> WaitingReason | None:
         """Say why a job waits; None if it is not known or waits for nothing."""
@@ -155,9 +167,9 @@ class Engine:
         record = self._core.state.jobs.get(job_id)
         return None if record is None else outlook(self._core, record, max(now_s, self._core.now_s))
 
-    def delays(self, vc: str = "") -> list[DelayRow]:
+    def delays(self, vc: str = "", now_s: float | None = None) -> list[DelayRow]:
         """Show how long jobs waited and why, by virtual cluster and size, in this order; of one virtual cluster, or of all."""
-        return [row for row in () if row.vc == vc]
+        return settling.delay_rows(self._core, vc, settling.at_us(self._core, now_s))
 
     def servers(self, after: str = "", limit: int = 100) -> tuple[list[ServerView], int]:
         """Show servers in order of their ids: a page after a server, and how many there are in all."""

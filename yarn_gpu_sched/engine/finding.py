@@ -1,9 +1,15 @@
 """Where a demand finds a place: in its partition, and what may go anywhere in the default one, in partitions that lend."""
 
-from yarn_gpu_sched.engine.core import Core
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from yarn_gpu_sched.engine.want import FREE, Demand
 from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN
 from yarn_gpu_sched.placement import Placement, find_confined
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.engine.core import Core
 
 
 def find(core: Core, demand: Demand, barred: tuple[str, ...] = ()) -> Placement | None:
@@ -26,6 +32,22 @@ def find_quietly(core: Core, demand: Demand, barred: tuple[str, ...] = ()) -> Pl
 def partitions_of(core: Core, demand: Demand) -> list[str]:
     """List the partitions that may serve a demand."""
     return [demand.partition] if demand.partition else ["", *core.index.lending]
+
+
+def free_gpus(core: Core, partition: str, barred: tuple[str, ...] = ()) -> int:
+    """Count the GPUs that are free to whoever asks a partition; where others lend to it, in the one that has most."""
+    if partition or not core.index.lending:
+        return free_in(core, partition)
+    return max(free_in(core, name) for name in ("", *core.index.lending) if name not in barred)
+
+
+def free_in(core: Core, partition: str) -> int:
+    """Count the free GPUs of a partition."""
+    found = core.index.partitions.get(partition)
+    if found is None:
+        return 0
+    found.refresh()
+    return found.gpus_free
 
 
 def keeps_ceiling(core: Core, demand: Demand, placement: Placement) -> bool:

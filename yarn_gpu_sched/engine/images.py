@@ -3,16 +3,20 @@
 import msgspec
 
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.waits import Waits
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import Assignment, Level
 from yarn_gpu_sched.model.decision import AskKey, Decision
+from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.reason import ReasonSince
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.resync import Counts, Resync
 from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.wait import NO_TIME, Clocks
 
 
 class BackoffImage(msgspec.Struct, frozen=True):
@@ -34,6 +38,15 @@ class ResyncImage(msgspec.Struct, frozen=True):
     before: Counted
     until_s: float
     surplus: Counted
+
+
+class WaitImage(msgspec.Struct, frozen=True):
+    """What is known of a wait, see `yarn_gpu_sched.model.wait.Wait`; ``waited`` in all lines until now."""
+
+    since_us: int | None = None
+    waited: Clocks = NO_TIME
+    delays: Delays = Delays()
+    history: tuple[ReasonSince, ...] = ()
 
 
 class JobImage(msgspec.Struct, frozen=True):
@@ -71,6 +84,7 @@ class JobImage(msgspec.Struct, frozen=True):
     attained_gpu_s: float = 0.0
     ladder_s: float = 0.0
     ladder_since_s: float | None = None
+    wait: WaitImage = WaitImage()
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -91,8 +105,8 @@ class DecisionImage(msgspec.Struct, frozen=True):
     requeue: bool = False
 
 
-def job_image(record: JobRecord) -> JobImage:
-    """Write a job down."""
+def job_image(waits: Waits, record: JobRecord) -> JobImage:
+    """Write a job down, with what it has waited until now."""
     backoff = record.backoff
     return JobImage(
         job=record.job,
@@ -129,7 +143,13 @@ def job_image(record: JobRecord) -> JobImage:
         attained_gpu_s=record.attained_gpu_s,
         ladder_s=record.ladder_s,
         ladder_since_s=record.ladder_since_s,
+        wait=_wait_image(waits, record),
     )
+
+
+def _wait_image(waits: Waits, record: JobRecord) -> WaitImage:
+    waited = waits.waited_by(record, waits.now_us)
+    return WaitImage(record.wait.since_us, waited, record.wait.delays, waits.history_of(record))
 
 
 def _resync_image(resync: Resync) -> ResyncImage:
@@ -182,6 +202,8 @@ def restore_job(image: JobImage) -> JobRecord:
     record.attained_gpu_s = image.attained_gpu_s
     record.ladder_s = image.ladder_s
     record.ladder_since_s = image.ladder_since_s
+    wait = record.wait
+    wait.since_us, wait.waited, wait.delays, wait.history = msgspec.structs.astuple(image.wait)
     return record
 
 

@@ -47,6 +47,7 @@ class InForce:
         self._seen = seen
         self._limits: dict[tuple[str, str], Limits] = {}
         self._settings: dict[str, QueueSettings] = {}
+        self._parts: dict[str, float | None] = {}
         self._partitions: dict[str, list[str]] = {}
         self._warnings: dict[str, list[str]] = {}
         self._oversubscribed: dict[str, list[str]] = {}
@@ -97,6 +98,18 @@ class InForce:
         self._refresh()
         return self._limits.get((path, partition), NO_LIMITS)
 
+    def part(self, path: str) -> float | None:
+        """Say what part of all GPUs ever seen a queue's quotas are, at most all; None if it has none."""
+        self._refresh()
+        if path not in self._parts:
+            self._parts[path] = self._part(path)
+        return self._parts[path]
+
+    def _part(self, path: str) -> float | None:
+        quotas = [one.quota_gpus for (of, _), one in self._limits.items() if of == path and one.quota_gpus is not None]
+        total = sum(self._seen.total(partition)[0] for partition in self._seen.most)
+        return min(1.0, sum(quotas) / total) if quotas and total else None
+
     def settings(self, path: str) -> QueueSettings:
         """Give a queue's settings, those of the queues above it included."""
         self._refresh()
@@ -111,6 +124,7 @@ class InForce:
         self._stale = False
         self._limits.clear()
         self._settings.clear()
+        self._parts.clear()
         self._partitions.clear()
         self._warnings = {}
         self._oversubscribed = {}

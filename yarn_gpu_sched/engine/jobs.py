@@ -86,6 +86,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     before = record.job
     if job.vc != before.vc:
         core.uncount(record)
+        core.thresholds.stale = True  # its masters count for another one
         record.backoff = None  # the limit that it ran into may have been its virtual cluster's
     core.state.move_job(record, job)
     if job.recovered and record.refusal:
@@ -125,6 +126,7 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     """Let the gang be placed again."""
     made_whole(core, record)
     forget(core, record)
+    core.waits.begin_anew(record)
     if record.requeued:
         record.members_since = record.job.attempt
     record.requeued = record.was_placed = False
@@ -243,6 +245,7 @@ def on_job_ended(core: Core, event: JobEnded) -> None:
     record = core.state.jobs.get(event.job_id)
     if record is None or not record.known or (record.end is not None and not record.presumed_ended):
         return
+    core.waits.end(record)
     record.presumed_ended = False
     record.end = event.end
     record.diagnostics = event.diagnostics

@@ -4,7 +4,7 @@ from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
 from yarn_gpu_sched.engine.jobs import start_anew_within_attempt
-from yarn_gpu_sched.model.job import JobEnd
+from yarn_gpu_sched.model.job import JobEnd, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 
 GONE = "the resource manager no longer knew the job when it registered again"
@@ -70,6 +70,7 @@ def _clear(core: Core) -> None:
     core.index.clear()
     core.seen.forget_present()
     core.queue.clear()
+    core.thresholds.clear()
     core.resting.clear()
     core.to_check.clear()
     core.to_refuse.clear()
@@ -82,6 +83,7 @@ def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
     if not session.connected or session.snapshot_ended:
         return
     session.snapshot_ended = True
+    core.thresholds.stale = True
     for container_id, server_id in sorted(session.bound.items()):
         core.commands.append(Unbind(container_id=container_id, server_id=server_id))
     session.bound.clear()
@@ -93,6 +95,8 @@ def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:
             record.was_placed = record.gang_placed
         if record.end is None and (record.resync is not None or record.requeued):
             _look_again(core, record)
+        if record.counted is JobState.PENDING and record.wait.since_us is None:
+            core.waits.begin(record)
     core.forget_old_jobs()
 
 
@@ -127,6 +131,8 @@ def on_lost(core: Core, _event: ResourceManagerLost) -> None:
     _note(core)
     core.session.connected = False
     core.session.snapshot_ended = False
+    core.thresholds.stale = True
+    core.waits.unsettled.update(dict.fromkeys(core.state.jobs))
     _void_decisions(core)
 
 

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 
 from yarn_gpu_sched.engine.limits import Forbidden
+from yarn_gpu_sched.engine.line_clock import LineClock
+from yarn_gpu_sched.engine.waits import Waits
 from yarn_gpu_sched.engine.want import Demand, JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.server_use import ServerUse
+from yarn_gpu_sched.model.shares import ROOT
 from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex
 from yarn_gpu_sched.policy.group import TOGETHER, Group, together
 
@@ -27,7 +30,7 @@ class Line:
     ``barred``: partitions that lend, and where a limit forbids what the jobs demand.
     """
 
-    __slots__ = ("barred", "blocked", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
+    __slots__ = ("barred", "blocked", "clock", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
 
     def __init__(self, group: Group, demand: Demand, number: int) -> None:
         self.group = group
@@ -39,6 +42,7 @@ class Line:
         self.offered: Order | None = None
         self.forbidden: Forbidden | None = None
         self.barred: tuple[str, ...] = ()
+        self.clock = LineClock()
 
     @property
     def alone(self) -> bool:
@@ -76,13 +80,16 @@ class Queue:
         self,
         index: FreeIndex,
         key: Callable[[JobRecord], float],
+        waits: Waits,
         group_of: Callable[[JobRecord, str], Group] = together,
     ) -> None:
         self._index = index
         self._key = key
+        self._waits = waits
         self._group_of = group_of
         self._lines: dict[tuple[Group, Demand], Line] = {}
         self._lines_made = 0
+        self._below: dict[str, dict[int, Line]] = {}
         self._ready: dict[Group, list[tuple[Order, int, Line]]] = {}
         self._for_slots: dict[str, dict[int, list[tuple[int, int, Line]]]] = {}
         self._for_gpus: dict[str, dict[int, Line]] = {}
@@ -108,11 +115,29 @@ class Queue:
         record.want, record.rank = want, rank
         line = self._lines.get((group, want.demand))
         if line is None:
-            self._lines_made += 1
-            line = self._lines[group, want.demand] = Line(group, want.demand, self._lines_made)
+            line = self._make(group, want.demand)
         want.line = line
         line.put(record)
+        self._waits.joined(record, line.clock)
         self._offer(line)
+
+    def _make(self, group: Group, demand: Demand) -> Line:
+        self._lines_made += 1
+        line = self._lines[group, demand] = Line(group, demand, self._lines_made)
+        for path in group.path:
+            self._below.setdefault(path, {})[line.number] = line
+        self._waits.line_made(line)
+        return line
+
+    def _drop(self, line: Line) -> None:
+        del self._lines[line.group, line.demand]
+        for path in line.group.path:
+            del self._below[path][line.number]
+            if not self._below[path]:
+                del self._below[path]
+        self._waits.line_gone(line)
+        if line.blocked:
+            self._forget_blocked(line)
 
     def _rank(self, record: JobRecord) -> Order:
         """Say when a turn comes: first what completes or extends a placed gang, then by priority, policy and submission."""
@@ -121,12 +146,11 @@ class Queue:
     def _leave(self, record: JobRecord, want: JobWant) -> None:
         line: Line = want.line
         del line.jobs[record.job.job_id]
+        self._waits.left(record, line.clock)
         if line.jobs:
             self._offer(line)
         else:
-            del self._lines[line.group, line.demand]
-            if line.blocked:
-                self._forget_blocked(line)
+            self._drop(line)
 
     def _forget_blocked(self, line: Line) -> None:
         partition = line.demand.partition
@@ -192,6 +216,8 @@ class Queue:
     def clear(self) -> None:
         """Forget all lines; no job stands in any."""
         self._lines.clear()
+        self._below.clear()
+        self._waits.clear()
         self._ready.clear()
         self._for_slots.clear()
         self._for_gpus.clear()
@@ -223,6 +249,10 @@ class Queue:
     def lines(self) -> list[Line]:
         """List all lines."""
         return list(self._lines.values())
+
+    def lines_below(self, path: str) -> list[Line]:
+        """List the lines of a queue and of those below it; of the root they are all."""
+        return self.lines() if path == ROOT else list(self._below.get(path, {}).values())
 
     def forbid(self, line: Line, forbidden: Forbidden | None) -> None:
         """Let a line wait because a limit forbids what it wants; None: it does so no more."""

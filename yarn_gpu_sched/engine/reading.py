@@ -41,7 +41,7 @@ def cluster_view(core: Core) -> ClusterView:
     )
 
 
-def job_view(core: Core, record: JobRecord, *, with_containers: bool) -> JobView:
+def job_view(core: Core, record: JobRecord, now_us: int, *, with_containers: bool) -> JobView:
     """Show a job."""
     containers = tuple(record.containers[key] for key in sorted(record.containers)) if with_containers else ()
     return JobView(
@@ -57,10 +57,14 @@ def job_view(core: Core, record: JobRecord, *, with_containers: bool) -> JobView
         diagnostics=record.diagnostics,
         ended_s=record.ended_s,
         level=record.level,
+        delays=core.waits.delays_of(record, now_us),
+        history=core.waits.history_of(record) if with_containers else (),
     )
 
 
-def job_views(core: Core, state: JobState | None, vc: str, after: str, limit: int) -> tuple[list[JobView], int]:
+def job_views(
+    core: Core, state: JobState | None, vc: str, after: str, limit: int, now_us: int
+) -> tuple[list[JobView], int]:
     """Show a page of jobs in order of submission, and how many there are in all."""
     jobs, order = core.state.jobs, core.order
     if state is not None or vc:
@@ -70,7 +74,7 @@ def job_views(core: Core, state: JobState | None, vc: str, after: str, limit: in
         known = jobs.get(after)
         start = bisect_right(order, known.order) if known is not None else len(order)
     page = order[start : start + max(0, limit)]
-    return [job_view(core, jobs[job_id], with_containers=False) for _, job_id in page], len(order)
+    return [job_view(core, jobs[job_id], now_us, with_containers=False) for _, job_id in page], len(order)
 
 
 def _chosen(record: JobRecord, state: JobState | None, vc: str) -> bool:

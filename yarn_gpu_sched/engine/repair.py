@@ -89,6 +89,7 @@ def made_whole(core: Core, record: JobRecord) -> None:
     record.missing = 0
     record.degraded_since_s = None
     core.degraded.pop(record.job.job_id, None)
+    core.waits.unsettled[record.job.job_id] = None
 
 
 def free_hold(core: Core, hold: Decision) -> None:

@@ -20,8 +20,10 @@ from yarn_gpu_sched.engine.images import (
     restore_job,
 )
 from yarn_gpu_sched.engine.settings import EngineSettings
+from yarn_gpu_sched.engine.settling import US_PER_S, settle
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.delay import Totals
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
@@ -70,6 +72,7 @@ class EngineImage(msgspec.Struct, frozen=True):
     seen_lending: list[str] = []
     seen_peak: list[tuple[str, Make]] = []
     policy_wake_s: float | None = None
+    waits: list[tuple[str, str, Totals]] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -78,28 +81,17 @@ _DECODER = msgspec.msgpack.Decoder(EngineImage)
 
 def take(core: Core) -> bytes:
     """Write an engine down."""
-    state, session = core.state, core.session
+    settle(core)
+    state = core.state
     image = EngineImage(
         version=VERSION,
         settings=core.settings,
         now_s=core.now_s,
         next_decision_id=core.next_decision_id,
-        session=SessionImage(
-            cluster_id=session.cluster_id,
-            epoch=session.epoch,
-            start_time_ms=session.start_time_ms,
-            connected=session.connected,
-            snapshot_ended=session.snapshot_ended,
-            settled=session.settled,
-            settles_at_s=session.settles_at_s,
-            knew_servers=session.knew_servers,
-            missing=sorted(session.missing),
-            previous=[job_image(session.previous[job_id]) for job_id in sorted(session.previous)],
-            bound=sorted(session.bound.items()),
-        ),
+        session=_session_image(core),
         servers=[state.servers[server_id].server for server_id in sorted(state.servers)],
         virtual_clusters=_told(state),
-        jobs=[job_image(state.jobs[job_id]) for job_id in sorted(state.jobs)],
+        jobs=[job_image(core.waits, state.jobs[job_id]) for job_id in sorted(state.jobs)],
         containers=[state.containers[container_id] for container_id in sorted(state.containers)],
         decisions=[decision_image(state.decisions[decision_id]) for decision_id in sorted(state.decisions)],
         ended=list(core.ended),
@@ -112,6 +104,7 @@ def take(core: Core) -> bytes:
         seen_lending=sorted(core.seen.lending),
         seen_peak=sorted(core.seen.peak.items()),
         policy_wake_s=core.policy_wake_s,
+        waits=[(*key, total) for key, total in sorted(core.waits.totals.items())],
     )
     return _ENCODER.encode(image)
 
@@ -120,6 +113,23 @@ def _told(state: ClusterState) -> list[VirtualCluster]:
     """List the virtual clusters that are configured."""
     records = [record for _, record in sorted(state.virtual_clusters.items())]
     return [record.virtual_cluster for record in records if record.virtual_cluster is not None]
+
+
+def _session_image(core: Core) -> SessionImage:
+    session = core.session
+    return SessionImage(
+        cluster_id=session.cluster_id,
+        epoch=session.epoch,
+        start_time_ms=session.start_time_ms,
+        connected=session.connected,
+        snapshot_ended=session.snapshot_ended,
+        settled=session.settled,
+        settles_at_s=session.settles_at_s,
+        knew_servers=session.knew_servers,
+        missing=sorted(session.missing),
+        previous=[job_image(core.waits, session.previous[job_id]) for job_id in sorted(session.previous)],
+        bound=sorted(session.bound.items()),
+    )
 
 
 def _makes(seen: dict[str, dict[Make, int]]) -> Makes:
@@ -141,6 +151,7 @@ def restore(taken: bytes, policy: Policy | None = None) -> Core:
         raise ValueError(f"snapshot has version {image.version}; this program reads version {VERSION}")
     core = Core(image.settings, policy)
     core.now_s = image.now_s
+    core.waits.now_us = round(image.now_s * US_PER_S)
     core.next_decision_id = image.next_decision_id
     _restore_session(core, image.session)
     _restore_state(core, image)
@@ -188,6 +199,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.seen.lending = dict.fromkeys(image.seen_lending)
     core.seen.peak = dict(image.seen_peak)
     core.policy_wake_s = image.policy_wake_s
+    core.waits.totals = {(vc, size): total for vc, size, total in image.waits}
     core.limits_changed()
     for record in core.state.jobs.values():
         if record.known:
@@ -201,3 +213,4 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
         core.changed(record)
     core.unexamined = True
     core.touched.clear()
+    core.waits.unsettled.clear()  # why they wait was written down

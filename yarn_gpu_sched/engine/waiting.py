@@ -4,21 +4,24 @@ from collections.abc import Iterable
 
 import msgspec
 
+from yarn_gpu_sched.engine.causes import code_of, over_quota, refined, withheld
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.deciding import masters_admit
-from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
-from yarn_gpu_sched.engine.limits import forbidden, over_maximum
+from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, free_in
+from yarn_gpu_sched.engine.limits import over_maximum
+from yarn_gpu_sched.engine.masters import allowance
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
-from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.assignment import ANYWHERE, Level
 from yarn_gpu_sched.model.decision import Decision
+from yarn_gpu_sched.model.delay import CAUSES, Cause
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
-from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tag import shown
 
 NAMED_MAX = 5
+
+_LEVELS = {Level.FEWEST_SERVERS: "on the fewest servers in one RDMA domain", Level.ONE_DOMAIN: "in one RDMA domain"}
 
 
 def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
@@ -27,9 +30,9 @@ def waiting_reason(core: Core, record: JobRecord) -> WaitingReason | None:
         return None
     if record.refusal:
         return WaitingReason(ReasonCode.REFUSED, f"{record.refusal}; the resource manager is told to end it")
-    if record.gather_until_s is not None:
+    if record.gather_until_s is not None and record.want is None:
         return _gathering(core, record)
-    if record.degraded_since_s is not None:
+    if record.degraded_since_s is not None and not (isinstance(record.want, JobWant) and record.want.gang):
         return _degraded(core, record)
     want = record.want if isinstance(record.want, JobWant) else want_of(record)  # the former knows its ladder
     if want is None:
@@ -156,7 +159,7 @@ class _Answer:
         partition = core.index.partitions.get(want.partition)
         if partition is not None:
             partition.refresh()
-        self._gpus_free = 0 if partition is None else partition.gpus_free
+        self._gpus_free = free_gpus(core, want.partition)
         self._servers_free = 0 if partition is None else sum(partition.counts)
 
     def reason(self) -> WaitingReason:
@@ -176,57 +179,64 @@ class _Answer:
         return self._by_capacity()
 
     def _by_capacity(self) -> WaitingReason:
-        core, want, demand = self._core, self._want, self._demand
-        if want.application_master and not masters_admit(core, want):
+        core, line = self._core, self._want.line
+        if line is None:
+            return self._say(ReasonCode.DECIDED, "the resource manager is told to start it anew as a whole")
+        code = refined(core, line, code_of(core, line))
+        if code is ReasonCode.AM_LIMIT:
             return self._masters()
-        if not any(core.index.fits_empty(partition, demand.kinds) for partition in partitions_of(core, demand)):
+        if code is ReasonCode.NEVER_FITS_NOW:
             return self._never_fits_now()
-        found = forbidden(core.state.tenants, core.in_force, want)
-        if found is not None:
-            return self._say(found.code, f"{self._asks()}; {found.sentence}")
-        if not self._is_blocked() and find_quietly(core, demand, self._barred) is not None:
-            return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
-        for name in self._barred:
-            over = over_maximum(core.state.tenants, core.in_force, want, name)
-            if over is not None and find_quietly(core, demand) is not None:
-                return self._say(over.code, f'{self._asks()}; in partition "{name}", which lends, {over.sentence}')
-        return self._by_what_is_free()
+        if line.forbidden is not None:
+            return self._say(code, f"{self._asks()}; {line.forbidden.sentence}")
+        if code is ReasonCode.VC_MAXIMUM:
+            return self._not_lent()
+        return self._fragmented(code) if CAUSES[code] is Cause.FRAGMENTATION else self._too_few(code)
 
-    def _by_what_is_free(self) -> WaitingReason:
+    def _not_lent(self) -> WaitingReason:
+        """Say why it may not have what is free in a partition that lends."""
+        core, want = self._core, self._want
+        for name in want.line.barred:
+            over = over_maximum(core.state.tenants, core.in_force, want, name)
+            if over is not None and want.gpus <= free_in(core, name):
+                return self._say(over.code, f'{self._asks()}; in partition "{name}", which lends, {over.sentence}')
+        return self._too_few(ReasonCode.CLUSTER_FULL)
+
+    def _too_few(self, code: ReasonCode) -> WaitingReason:
+        """Say that too few GPUs are free, and whose quota it would exceed if they were."""
+        sentence, over = self._asks(), over_quota(self._core, self._want.line)
+        if over:
+            used = self._core.state.tenants.by_path[over].gpus_used(self._want.partition)
+            quota = self._core.in_force.limits(over, self._want.partition).quota_gpus
+            sentence += f"; queue {over} uses {used} GPUs and its quota is {quota}, so it would borrow"
+        sentence += f"; {self._free()}"
+        if code in (ReasonCode.HELD, ReasonCode.UNHEALTHY):
+            held, unusable = withheld(self._core, self._want.partition)
+            sentence += f", {held} are held for other gangs" if held else ""
+            if code is ReasonCode.UNHEALTHY:
+                sentence += f", {unusable} are on servers that are unhealthy or drain"
+        return self._say(code, sentence)
+
+    def _fragmented(self, code: ReasonCode) -> WaitingReason:
         core, demand = self._core, self._demand
-        if demand.gpus > self._gpus_free:
-            over = self._over_quota()
-            code = ReasonCode.VC_QUOTA if over else ReasonCode.CLUSTER_FULL
-            return self._say(code, f"{self._asks()}; {over}{self._free()}")
+        if not self._want.line.blocked and find_quietly(core, demand, self._barred) is not None:
+            return self._say(ReasonCode.DECIDED, f"{self._asks()}; it fits and is placed in its turn")
         if any(core.index.slots(demand.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
-            sentence = f"{self._asks()}; {self._free()}, but {self._slots()}"
-            return self._say(ReasonCode.FRAGMENTED, sentence)
+            return self._say(code, f"{self._asks()}; {self._free()}, but {self._slots()}")
+        if demand.ceiling is not ANYWHERE and find_quietly(core, demand._replace(ceiling=ANYWHERE)) is not None:
+            return self._say(ReasonCode.FRAGMENTED, f"{self._asks()}; {self._free()}, but {self._level()}")
         if demand.confined and find_quietly(core, demand.unconfined) is not None:
-            sentence = f"{self._asks()}; {self._free()}, but not where it may go: {self._reach()}"
-            return self._say(ReasonCode.CONFINED, sentence)
+            return self._say(
+                ReasonCode.CONFINED, f"{self._asks()}; {self._free()}, but not where it may go: {self._reach()}"
+            )
         return self._say(ReasonCode.OTHER_RESOURCES, f"{self._asks()}; {self._free()}, but {self._short_of()}")
 
-    def _over_quota(self) -> str:
-        """Say whose quota it would exceed, the lowest queue's first; empty if nobody's."""
-        want, core = self._want, self._core
-        for path in reversed(lineage(want.vc)):
-            quota = core.in_force.limits(path, want.partition).quota_gpus
-            used = core.state.tenants.get(path).gpus_used(want.partition)
-            if quota is not None and used + want.gpus > quota:
-                return f"queue {path} uses {used} GPUs and its quota is {quota}, so it would borrow; "
-        return ""
-
-    def _is_blocked(self) -> bool:
-        """Tell whether a pass has found that there is no place, and nothing was freed since."""
-        want = self._record.want
-        return isinstance(want, JobWant) and want.demand == self._demand and self._core.queue.is_blocked(want)
-
     def _masters(self) -> WaitingReason:
-        state, share = self._core.state, self._core.settings.am_share
-        master = self._want.members[0][0].resource
+        state, master = self._core.state, self._want.members[0][0].resource
+        masters, share, whose = allowance(self._core, self._want)
         sentence = (
             f"asks {master.memory_mb} MB and {master.vcores} vcores for its master;"
-            f" {state.am_containers} masters hold {state.am_mb} MB and {state.am_vcores} vcores"
+            f" {masters.containers} masters{whose} hold {masters.memory_mb} MB and {masters.vcores} vcores"
             f" of the {int(share * state.gpu_servers_mb)} MB and {int(share * state.gpu_servers_vcores)} vcores"
             " that masters may have on GPU servers"
         )
@@ -286,10 +296,18 @@ class _Answer:
         never = dict.fromkeys(place for reach in demand.reach for place in reach.excluded)
         said = [f"only {_named(only)}"] if only else []
         said += [f"not {_named(never)}"] if never else []
-        if demand.ceiling is not Level.ANYWHERE:
-            fewest = "on the fewest servers in one RDMA domain"
-            said.append(fewest if demand.ceiling is Level.FEWEST_SERVERS else "in one RDMA domain")
+        if demand.ceiling is not ANYWHERE:
+            said.append(_LEVELS[demand.ceiling])
         return ", ".join(said)
+
+    def _level(self) -> str:
+        """Say at which level it has no place, and when it may go to the next."""
+        level = self._demand.ceiling
+        said = f"not at level {int(level)}, {_LEVELS[level]}"
+        relaxes_at_s = self._core.ladder.relaxes_at_s(self._want.job_id)
+        if relaxes_at_s is None:
+            return f"{said}, and it goes to no looser one"
+        return f"{said}; it goes to level {level + 1} in {max(0.0, relaxes_at_s - self._core.now_s):.0f} s"
 
     def _say(self, code: ReasonCode, sentence: str) -> WaitingReason:
         return WaitingReason(

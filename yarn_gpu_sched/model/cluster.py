@@ -14,7 +14,7 @@ from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
-from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
+from yarn_gpu_sched.model.tenants import Masters, Tenants, VirtualClusterRecord
 from yarn_gpu_sched.model.transaction import Transaction
 
 
@@ -35,7 +35,7 @@ class ServerIndex(Protocol):
 
 
 class ClusterState:
-    """What is where. ``am_…`` are the sums over application masters on servers with GPUs, live or under way."""
+    """What is where, and the sums over it."""
 
     def __init__(self, index: ServerIndex, cpu_share: float) -> None:
         self.index = index
@@ -49,7 +49,7 @@ class ClusterState:
         self.capacity = NOTHING
         self.used_mb = self.used_vcores = self.used_gpus = 0
         self.gpu_servers_mb = self.gpu_servers_vcores = 0
-        self.am_mb = self.am_vcores = self.am_containers = 0
+        self.masters = Masters()
 
     @property
     def used(self) -> Resource:
@@ -110,16 +110,15 @@ class ClusterState:
             self.gpu_servers_vcores += sign * capacity.vcores
         for container in use.containers.values():
             if container.application_master:
-                self._count_master(container.resource, sign)
+                self._count_master(container.job_id, container.resource, sign)
         for decision_id in use.in_flight:
             decision = self.decisions[decision_id]
             if decision.application_master:
-                self._count_master(decision.total, sign)
+                self._count_master(decision.job_id, decision.total, sign)
 
-    def _count_master(self, resource: Resource, sign: int) -> None:
-        self.am_mb += sign * resource.memory_mb
-        self.am_vcores += sign * resource.vcores
-        self.am_containers += sign
+    def _count_master(self, job_id: str, resource: Resource, sign: int) -> None:
+        self.masters.count(resource, sign)
+        self.virtual_clusters[self.jobs[job_id].job.vc].masters.count(resource, sign)
 
     # Jobs and virtual clusters
 
@@ -148,6 +147,9 @@ class ClusterState:
         for partition, amount in self._holds(record):
             self.tenants.charge(before.vc, before.user, partition, amount, -1)
             self.tenants.charge(job.vc, job.user, partition, amount, 1)
+        for amount in self._masters_of(record):
+            self.virtual_clusters[before.vc].masters.count(amount, -1)
+            self.virtual_clusters[job.vc].masters.count(amount, 1)
         self._leave(before.vc)
 
     def _holds(self, record: JobRecord) -> Iterator[tuple[str, Resource]]:
@@ -158,6 +160,17 @@ class ClusterState:
             for part in self.decisions[decision_id].parts:
                 if decision_id in part.use.in_flight:
                     yield part.use.server.partition, Resource(part.memory_mb, part.vcores, part.gpus)
+
+    def _masters_of(self, record: JobRecord) -> Iterator[Resource]:
+        """List what a job's masters hold on servers with GPUs."""
+        for container in record.containers.values():
+            if container.application_master and self.servers[container.server_id].gpus:
+                yield container.resource
+        for decision_id in record.decisions:
+            decision = self.decisions[decision_id]
+            for part in decision.parts if decision.application_master else ():
+                if decision_id in part.use.in_flight and part.use.gpus:
+                    yield Resource(part.memory_mb, part.vcores, part.gpus)
 
     def _leave(self, vc: str) -> None:
         virtual_cluster = self.virtual_clusters[vc]
@@ -192,7 +205,7 @@ class ClusterState:
         self.jobs[container.job_id].containers[container.container_id] = container
         self._charge(self.jobs[container.job_id], use.server.partition, container.resource, 1)
         if container.application_master and use.gpus:
-            self._count_master(container.resource, 1)
+            self._count_master(container.job_id, container.resource, 1)
         use.recount()
         self.index.update(use)
 
@@ -203,7 +216,7 @@ class ClusterState:
         del use.containers[container_id], record.containers[container_id]
         self._charge(record, use.server.partition, container.resource, -1)
         if container.application_master and use.gpus:
-            self._count_master(container.resource, -1)
+            self._count_master(container.job_id, container.resource, -1)
         resource = container.resource
         use.give(resource.memory_mb, resource.vcores, mask_of(container.gpu_indices), resource.gpus)
         self.index.update(use)
@@ -230,7 +243,7 @@ class ClusterState:
         for key, count in decision.members if decision.attempt == record.job.attempt else ():
             record.in_flight[key] = record.in_flight.get(key, 0) + count
         if decision.application_master and decision.parts and decision.parts[0].use.gpus:
-            self._count_master(decision.total, 1)
+            self._count_master(decision.job_id, decision.total, 1)
 
     def void_decisions(self) -> list[Decision]:
         """Give back what all decisions under way hold, and return them: their outcomes will not be known."""
@@ -298,6 +311,6 @@ class ClusterState:
         amount = Resource(part.memory_mb, part.vcores, part.gpus)
         self._charge(record, use.server.partition, amount, -1)
         if decision.application_master and use.gpus:
-            self._count_master(amount, -1)
+            self._count_master(decision.job_id, amount, -1)
         use.give(part.memory_mb, part.vcores, part.mask, part.gpus)
         self.index.update(use)

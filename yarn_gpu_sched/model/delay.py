@@ -73,3 +73,19 @@ class Delays(msgspec.Struct, frozen=True, gc=False):
         by_cause = (self.fair_share_us, self.capacity_us, self.fragmentation_us, self.other_us)
         most = max(by_cause)
         return Cause(by_cause.index(most)) if most else None
+
+
+class Totals(msgspec.Struct, eq=False):
+    """Waits that have ended: how many, how long together, and how many took longest by each cause."""
+
+    waits: int = 0
+    delays: Delays = Delays()
+    mostly: list[int] = msgspec.field(default_factory=lambda: [0] * len(Cause))
+
+    def count(self, delays: Delays) -> None:
+        """Count one."""
+        self.waits += 1
+        mostly = delays.mostly
+        if mostly is not None:
+            self.delays = self.delays.plus(delays)
+            self.mostly[mostly] += 1

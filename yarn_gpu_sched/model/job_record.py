@@ -9,6 +9,7 @@ from yarn_gpu_sched.model.job import ENDED, PENDING, RUNNING, Job, JobEnd, JobSt
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync, counts
+from yarn_gpu_sched.model.wait import Wait
 
 
 def ask_key(ask: Ask) -> AskKey:
@@ -55,7 +56,8 @@ class JobRecord:
 
     ``runtime_s``: how long it says that it runs. ``started_s``: when the gang of this attempt was placed; ``attained_gpu_s``: what
     its gangs had in the attempts before, GPU-seconds. ``ladder_s``: how long its gang has waited on the ladder of locality while
-    nothing but free GPUs was lacking, up to ``ladder_since_s``, since when that time runs on; None while it pauses.
+    nothing but free GPUs was lacking, up to ``ladder_since_s``, since when that time runs on; None while it pauses. ``wait``: what
+    is known of its wait.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class JobRecord:
         "used_gpus",
         "used_mb",
         "used_vcores",
+        "wait",
         "want",
         "was_placed",
     )
@@ -116,8 +119,7 @@ class JobRecord:
         self.containers: dict[str, Container] = {}
         self.decisions: set[int] = set()
         self.used_mb = self.used_vcores = self.used_gpus = 0
-        self.gang_placed = False
-        self.gang_under_way = False
+        self.gang_placed = self.gang_under_way = False
         self.gather_until_s: float | None = None
         self.served = 0
         self.level: int | None = None
@@ -127,6 +129,7 @@ class JobRecord:
         self.attained_gpu_s = 0.0
         self.ladder_s = 0.0
         self.ladder_since_s: float | None = None
+        self.wait = Wait()
         self.missing = 0
         self.degraded_since_s: float | None = None
         self.requeued = False
@@ -235,6 +238,7 @@ class JobRecord:
             self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
             self.requeued, self.resync = before.requeued, before.resync
             self.ladder_s = before.ladder_s
+            self.wait = before.wait
 
     def note(self) -> None:
         """Note what is held, and what is pending besides, now that no more will be heard: its resource manager may begin anew."""

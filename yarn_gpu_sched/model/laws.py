@@ -12,7 +12,8 @@ from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
-from yarn_gpu_sched.model.server_use import mask_of
+from yarn_gpu_sched.model.server_use import ServerUse, mask_of
+from yarn_gpu_sched.model.tenants import Masters
 
 EVIDENCE_MAX = 20
 """Findings of one law that are reported."""
@@ -129,27 +130,37 @@ def cluster_sums(state: ClusterState) -> Iterator[str]:
         yield f"the cluster counts {state.used} in use, on its servers {used} are"
 
 
-@law(2, "the sums for application masters are those of the servers with GPUs")
+@law(2, "the sums for application masters are those of the servers with GPUs, together and by VC")
 def master_sums(state: ClusterState) -> Iterator[str]:
     """Count the masters and the running GPU servers anew."""
-    held, masters, room = NOTHING, 0, NOTHING
+    held: dict[str, Masters] = {}
+    together, room = Masters(), NOTHING
     for use in state.servers.values():
         if not use.gpus:
             continue
         if use.usable:
             room = room.plus(use.server.capacity)
-        amounts = [container.resource for container in use.containers.values() if container.application_master]
-        for decision_id, part in use.in_flight.items():
-            if state.decisions[decision_id].application_master:
-                amounts.append(Resource(part.memory_mb, part.vcores, part.gpus))
-        masters += len(amounts)
-        for amount in amounts:
-            held = held.plus(amount)
-    counted = (state.am_containers, state.am_mb, state.am_vcores)
-    if counted != (masters, held.memory_mb, held.vcores):
-        yield f"masters, their MB and vcores are counted as {counted} and are {(masters, held.memory_mb, held.vcores)}"
+        for job_id, amount in _masters_on(state, use):
+            together.count(amount, 1)
+            held.setdefault(state.jobs[job_id].job.vc, Masters()).count(amount, 1)
+    whose = [("all", state.masters, together)]
+    whose += [(f"VC {path}", one.masters, held.get(path, Masters())) for path, one in state.virtual_clusters.items()]
+    for name, counted, are in whose:
+        counts, amounts = msgspec.structs.astuple(counted), msgspec.structs.astuple(are)
+        if counts != amounts:
+            yield f"{name}: MB, vcores and number of masters are counted as {counts} and are {amounts}"
     if (state.gpu_servers_mb, state.gpu_servers_vcores) != (room.memory_mb, room.vcores):
         yield f"running GPU servers are counted with {state.gpu_servers_mb} MB and have {room.memory_mb}"
+
+
+def _masters_on(state: ClusterState, use: ServerUse) -> Iterator[tuple[str, Resource]]:
+    for container in use.containers.values():
+        if container.application_master:
+            yield container.job_id, container.resource
+    for decision_id, part in use.in_flight.items():
+        decision = state.decisions[decision_id]
+        if decision.application_master:
+            yield decision.job_id, Resource(part.memory_mb, part.vcores, part.gpus)
 
 
 @law(3, "a VC's use is the sum of its jobs' containers, and the sum over VCs is the cluster's")

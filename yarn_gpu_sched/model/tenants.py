@@ -15,11 +15,25 @@ class Use(msgspec.Struct, eq=False):
     gpus: int = 0
 
 
+class Masters(msgspec.Struct, eq=False):
+    """What application masters hold of the servers with GPUs, live or under way."""
+
+    memory_mb: int = 0
+    vcores: int = 0
+    containers: int = 0
+
+    def count(self, resource: Resource, sign: int) -> None:
+        """Add one; ``sign`` -1 takes one away."""
+        self.memory_mb += sign * resource.memory_mb
+        self.vcores += sign * resource.vcores
+        self.containers += sign
+
+
 class VirtualClusterRecord:
     """A queue with the sums over the jobs in it and below it. ``virtual_cluster`` is None while nobody has configured it.
 
-    ``uses``: by partition. ``user_gpus``: of the jobs in it, by user and partition. ``jobs``, ``jobs_pending`` and ``jobs_running``
-    count the jobs in it, not those below.
+    ``uses``: by partition. ``user_gpus``: of the jobs in it, by user and partition. ``masters``, ``jobs``,
+    ``jobs_pending`` and ``jobs_running`` count the jobs in it, not those below.
     """
 
     __slots__ = (
@@ -28,6 +42,7 @@ class VirtualClusterRecord:
         "jobs",
         "jobs_pending",
         "jobs_running",
+        "masters",
         "path",
         "user_gpus",
         "uses",
@@ -41,6 +56,7 @@ class VirtualClusterRecord:
         self.virtual_cluster: VirtualCluster | None = None
         self.uses: dict[str, Use] = {}
         self.user_gpus: dict[tuple[str, str], int] = {}
+        self.masters = Masters()
         self.jobs = self.jobs_pending = self.jobs_running = 0
 
     @property

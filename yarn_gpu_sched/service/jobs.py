@@ -34,13 +34,14 @@ class Jobs:
             # Jobs are in order of submission: without the job nobody knows where the page began.
             raise BadField("page_token", request.page_token, "one whose job is still known: list again from the start")
         any_state = request.state == job_pb2.JOB_STATE_UNSPECIFIED
+        now_s = self._clock.now_s()
         views, total = self._engine.jobs(
             state=None if any_state else known("state", request.state, JOB_STATES),
             vc=checked_text("virtual_cluster", request.virtual_cluster),
             after=after,
             limit=size + 1,
+            now_s=now_s,
         )
-        now_s = self._clock.now_s()
         rows, token = fill_page(views, size, lambda view: job_view_message(view, now_s), lambda view: view.job.job_id)
         return jobs_pb2.ListJobsResponse(jobs=rows, next_page_token=token, total_size=total)
 
@@ -71,7 +72,7 @@ class Jobs:
 
     async def list_delays(self, request: jobs_pb2.ListDelaysRequest) -> jobs_pb2.ListDelaysResponse:
         """List how long jobs waited and why."""
-        rows = self._engine.delays(checked_text("virtual_cluster", request.virtual_cluster))
+        rows = self._engine.delays(checked_text("virtual_cluster", request.virtual_cluster), self._clock.now_s())
         answer = jobs_pb2.ListDelaysResponse(rows=map(delay_row_message, rows))
         if answer.ByteSize() > MESSAGE_BYTES_MAX:
             sentence = f"the {len(rows)} rows are more than fit in one message of 1 MiB: ask for one virtual cluster"
@@ -79,7 +80,7 @@ class Jobs:
         return answer
 
     def _known(self, job_id: str) -> JobView:
-        view = self._engine.job(checked_id("job_id", job_id))
+        view = self._engine.job(checked_id("job_id", job_id), self._clock.now_s())
         if view is None:
             raise Refusal(grpc.StatusCode.NOT_FOUND, f"job {job_id!a} is not known", "UNKNOWN_JOB")
         return view

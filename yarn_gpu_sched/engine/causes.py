@@ -1,0 +1,86 @@
+"""Why a line waits, cheaply and from the state alone: it can be told at any time, the same in every engine in that state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarn_gpu_sched.engine.finding import free_gpus, partitions_of
+from yarn_gpu_sched.engine.masters import masters_admit
+from yarn_gpu_sched.model.assignment import ANYWHERE
+from yarn_gpu_sched.model.reason import ReasonCode
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.queue import Line
+
+
+def code_of(core: Core, line: Line) -> ReasonCode:
+    """Say why a line waits, not looking for a place: what could be placed in its turn counts as fragmented until it is."""
+    demand = line.demand
+    if not core.session.connected:
+        return ReasonCode.NO_RESOURCE_MANAGER
+    if demand.application_master and not masters_admit(core, line.any_want()):
+        return ReasonCode.AM_LIMIT
+    if not any(core.index.fits_empty(partition, demand.kinds) for partition in partitions_of(core, demand)):
+        return ReasonCode.NEVER_FITS_NOW
+    if line.forbidden is not None:
+        return line.forbidden.code
+    return _by_gpus(core, line)
+
+
+def _by_gpus(core: Core, line: Line) -> ReasonCode:
+    demand = line.demand
+    if demand.gpus <= free_gpus(core, demand.partition, line.barred):
+        return ReasonCode.FRAGMENTED if demand.gpus else ReasonCode.OTHER_RESOURCES
+    if line.barred and demand.gpus <= free_gpus(core, demand.partition):
+        return ReasonCode.VC_MAXIMUM
+    return ReasonCode.VC_QUOTA if over_quota(core, line) else ReasonCode.CLUSTER_FULL
+
+
+def over_quota(core: Core, line: Line) -> str:
+    """Name the lowest queue whose quota the line's want would exceed; empty if none, or if the policy knows no quotas."""
+    partition, gpus = line.demand.partition, line.demand.gpus
+    return next((path for path in line.group.path[::-1] if gpus > headroom(core, path, partition)), "")
+
+
+def headroom(core: Core, path: str, partition: str) -> float:
+    """Count the GPUs of a partition that a queue has left of its quota; endless where it has none."""
+    quota = core.in_force.limits(path, partition).quota_gpus
+    if quota is None:
+        return float("inf")
+    record = core.state.tenants.by_path.get(path)
+    return quota - (0 if record is None else record.gpus_used(partition))
+
+
+def refined(core: Core, line: Line, code: ReasonCode) -> ReasonCode:
+    """Say more exactly what a line waits for that lacks GPUs, or a place for them; of equal cause."""
+    demand = line.demand
+    if code is ReasonCode.CLUSTER_FULL:
+        free = free_gpus(core, demand.partition, line.barred)
+        held, unusable = withheld(core, demand.partition)
+        if demand.gpus <= free + held:
+            return ReasonCode.HELD
+        return ReasonCode.UNHEALTHY if demand.gpus <= free + held + unusable else code
+    if code is ReasonCode.FRAGMENTED:
+        index = core.index
+        if any(index.slots(demand.partition, kind.gpus) < kind.containers for kind in demand.kinds if kind.gpus):
+            return code
+        if demand.reach:
+            return ReasonCode.CONFINED
+        return code if demand.ceiling is not ANYWHERE else ReasonCode.OTHER_RESOURCES
+    return code
+
+
+def withheld(core: Core, partition: str) -> tuple[int, int]:
+    """Count the GPUs of a partition that are held for gangs, and those that are free on servers that take no containers."""
+    state = core.state
+    held = sum(
+        part.gpus
+        for decision in state.decisions.values()
+        if decision.hold_until_s is not None
+        for part in decision.parts
+        if part.use.server.partition == partition
+    )
+    servers = state.servers.values()
+    unusable = sum(use.gpus - use.used.gpus for use in servers if use.server.partition == partition and not use.usable)
+    return held, max(0, unusable)
