@@ -307,6 +307,16 @@ def test_a_job_that_straddles_the_quota_is_borrowed_whole_and_a_later_smaller_on
     assert share(world, "root.a").borrowed_gpus == 0
 
 
+def test_who_started_first_is_charged_first_whatever_its_name_and_whenever_it_was_submitted() -> None:
+    world = world_of(8)
+    world.configure("root.a", quota_gpus=4)
+    run_job(world, "z", "root.a", 1, 3)
+    world.submit("a", "gang:1x4", vc="root.a", submit_time_s=-5.0)
+    world.ask("a", ask(1, worker(4)))
+    world.run()
+    assert share(world, "root.a") == PartitionShare("", 4, None, 7, 4, translated=False)
+
+
 def test_containers_without_a_gang_are_charged_one_by_one() -> None:
     world = world_of(8)
     world.configure("root.a", quota_gpus=4)
