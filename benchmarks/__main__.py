@@ -20,6 +20,7 @@ from benchmarks.figures import Measured, machine, show, write
 BENCHMARKS = (
     "decisions",
     "replay",
+    "tenants",
     "service_snapshot",
     "real_latency",
     "real_streams",

@@ -13,12 +13,15 @@ from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
 from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.tenants import Use
 
 
 def busy() -> Core:
-    """Let a gang run with its master, a decision is under way, one gang waits, a job has ended."""
+    """Let a gang run with its master, a decision is under way, one gang waits, another may not go, a job has ended."""
     racks = {"s1": "/r1", "s2": "/r1", "s3": "/r1", "s4": "/r2"}
-    world = World(EngineSettings(relax_after_s=150.0)).up(*(server(name, rack=rack) for name, rack in racks.items()))
+    world = World(EngineSettings(policy="philly", relax_after_s=150.0)).up(
+        *(server(name, rack=rack) for name, rack in racks.items())
+    )
     world.submit("runs", "gang:2x2")
     world.ask("runs", ask(1, AM, 0, am=True), ask(2, worker(2)))
     world.run()
@@ -29,6 +32,9 @@ def busy() -> Core:
     world.decide()
     world.submit("waits", "gang:3x4")  # there is room for it in two domains
     world.ask("waits", ask(3, worker(4)))
+    world.configure("root.b", maximum_gpus=1)
+    world.submit("limited", "gang:2x1", vc="root.b")
+    world.ask("limited", ask(2, worker(1)))
     world.decide()
     return world.engine._core
 
@@ -75,6 +81,22 @@ def miscount_job(core: Core) -> None:
 
 def miscount_vc(core: Core) -> None:
     core.state.virtual_clusters["root.a"].uses[""].gpus += 1
+
+
+def miscount_partition(core: Core) -> None:
+    """Law 3: the sums over all partitions are right, each of them is not."""
+    uses = core.state.virtual_clusters["root.a"].uses
+    uses["elsewhere"] = Use(gpus=1)
+    uses[""].gpus -= 1
+
+
+def miscount_user(core: Core) -> None:
+    core.state.virtual_clusters["root.a"].user_gpus["nobody", ""] = 1
+
+
+def forget_above(core: Core) -> None:
+    """Law 3: what a queue uses is missing in the one above it."""
+    core.state.virtual_clusters["root"].uses[""].gpus -= 1
 
 
 def split_gang(core: Core) -> None:
@@ -136,6 +158,14 @@ def relax_early(core: Core) -> None:
     want.demand = want.demand._replace(ceiling=Level.ANYWHERE)
 
 
+def forget_limit(core: Core) -> None:
+    core.state.jobs["limited"].want.line.forbidden = None  # type: ignore[attr-defined] # it stands in a line
+
+
+def forget_to_forget_timer(core: Core) -> None:
+    core.ladder.climbing["ended"] = None
+
+
 def forget_timer(core: Core) -> None:
     core.state.jobs["waits"].ladder_since_s = None
 
@@ -195,6 +225,9 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (2, lag_index),
     (3, miscount_job),
     (3, miscount_vc),
+    (3, miscount_partition),
+    (3, miscount_user),
+    (3, forget_above),
     (4, split_gang),
     (4, half_gang),
     (4, forget_degraded),
@@ -210,6 +243,8 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (5, forget_start),
     (8, relax_early),
     (8, forget_timer),
+    (8, forget_to_forget_timer),
+    (8, forget_limit),
     (8, forget_to_relax),
     (10, refuse_recovered),
     (10, refuse_without_reason),

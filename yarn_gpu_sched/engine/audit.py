@@ -6,6 +6,7 @@ import msgspec
 
 from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.settling import settle
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -90,6 +91,16 @@ def locality_relaxes_by_timer(core: Core) -> Iterator[str]:
     for job_id, record in core.state.jobs.items():
         for fault in core.ladder.faults(record, core.now_s, settled=not core.changed_partitions):
             yield f"job {job_id}: {fault}"
+
+
+@law(8, "a limit holds back whom it forbids, and nobody else")
+def limits_hold_back(core: Core) -> Iterator[str]:
+    """Hold every line against the limits of its queues and of its user."""
+    for line in core.queue.lines():
+        watched = core.state.tenants.watched
+        found = forbidden(core.state.tenants, core.in_force, line.any_want()) if watched else None
+        if found != line.forbidden:
+            yield f"{sorted(line.jobs)} of {line.group.vc} are held back by {line.forbidden}, and would be by {found}"
 
 
 @law(10, "nothing is refused while capacity has not settled, but what its own words contradict")

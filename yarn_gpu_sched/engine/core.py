@@ -71,6 +71,7 @@ class Core:
         self.jobs_pending = self.jobs_running = 0
         self.commands: list[AnyCommand] = []
         self.touched: dict[str, None] = {}
+        self._lending: list[str] = []
 
     # Virtual clusters
 
@@ -141,10 +142,19 @@ class Core:
         if line.blocked and line.forbidden is None and any(name not in line.barred for name in before):
             self.queue.forbid(line, None)
 
-    def judge_all(self) -> None:
-        """Follow a change of which partitions lend."""
-        for line in self.queue.lines():
-            self._judge(line)
+    def follow_servers(self) -> None:
+        """Follow a change of servers: what the empty cluster allows may be another level now, and other partitions may lend."""
+        lends_otherwise, self._lending = self._lending != self.index.lending, self.index.lending
+        for line in self.queue.lines() if self.ladder.climbing or lends_otherwise else ():
+            if lends_otherwise and self.state.tenants.watched:
+                self._judge(line)
+            fits = self.ladder.fits(line.demand.partition, line.demand.kinds)
+            if fits is line.fits:
+                continue
+            line.fits = fits
+            for job_id, record in list(line.jobs.items()):
+                if job_id in self.ladder.climbing and not self.ladder.stays(record, self.now_s):
+                    self.changed(record)
 
     # Jobs
 

@@ -83,12 +83,9 @@ def _wake(core: Core) -> None:
     for job_id in core.ladder.due(core.now_s):
         core.changed(core.state.jobs[job_id])
     if core.changed_partitions:
-        for job_id in list(core.ladder.climbing):
-            core.changed(core.state.jobs[job_id])  # what the empty cluster allows may be another level now
+        core.follow_servers()
         for partition in core.changed_partitions:
             core.queue.wake_partition(partition)
-        if core.state.tenants.watched:
-            core.judge_all()
         core.changed_partitions.clear()
 
 

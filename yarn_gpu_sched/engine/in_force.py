@@ -95,7 +95,8 @@ class InForce:
 
     def limits(self, path: str, partition: str) -> Limits:
         """Give what a queue has of a partition, by itself: what those above it have limits it too."""
-        self._refresh()
+        if self._stale:  # it is asked for every want that is examined
+            self._refresh()
         return self._limits.get((path, partition), NO_LIMITS)
 
     def part(self, path: str) -> float | None:
@@ -112,7 +113,8 @@ class InForce:
 
     def settings(self, path: str) -> QueueSettings:
         """Give a queue's settings, those of the queues above it included."""
-        self._refresh()
+        if self._stale:
+            self._refresh()
         name: str | None = path
         while name is not None and name not in self._settings:
             name = parent_of(name)

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, Level
 from yarn_gpu_sched.model.job_record import JobRecord
-from yarn_gpu_sched.placement import FreeIndex
+from yarn_gpu_sched.placement import FreeIndex, Kind
 
 LEVELS = tuple(Level)
 
@@ -67,12 +67,20 @@ class Ladder:
 
     def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
         """Say how loose a gang may be placed by now."""
-        fewest = self._index.fewest_servers(want.partition, want.kinds)
-        if fewest is None and not want.partition:
-            counts = (self._index.fewest_servers(name, want.kinds) for name in self._index.lending)
-            fewest = next((count for count in counts if count is not None), None)
-        tightest = ANYWHERE if fewest is None else FEWEST_SERVERS
+        tightest = FEWEST_SERVERS if self.fits(want.partition, want.kinds) else ANYWHERE
         return LEVELS[min(record.ceiling, tightest + self._steps(record, now_s))]
+
+    def stays(self, record: JobRecord, now_s: float) -> bool:
+        """Tell whether a gang that waits is held to the level that it should be held to by now."""
+        want = record.want
+        return isinstance(want, JobWant) and self.level(record, want, now_s) is want.demand.ceiling
+
+    def fits(self, partition: str, kinds: tuple[Kind, ...]) -> bool:
+        """Tell whether some domain would hold a gang if it were empty."""
+        index = self._index
+        if index.fewest_servers(partition, kinds) is not None:
+            return True
+        return not partition and any(index.fewest_servers(name, kinds) is not None for name in index.lending)
 
     def _steps(self, record: JobRecord, now_s: float) -> int:
         spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)

@@ -57,6 +57,8 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
 
 def _over_own(record: VirtualClusterRecord, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
     limits = in_force.limits(record.path, partition)
+    if limits.maximum_gpus is None and limits.maximum_mb is None and limits.maximum_vcores is None:
+        return None
     use = record.uses.get(partition)
     total = want.total
     for asked, used, most, unit in (

@@ -27,10 +27,11 @@ class Line:
     """The jobs of a group that demand the same, in order of their ranks.
 
     ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
-    ``barred``: partitions that lend, and where a limit forbids what the jobs demand.
+    ``barred``: partitions that lend, and where a limit forbids what the jobs demand. ``fits``: whether a domain would hold it if it
+    were empty, as far as the ladder was last told of servers that changed; None: not yet.
     """
 
-    __slots__ = ("barred", "blocked", "clock", "demand", "forbidden", "group", "heap", "jobs", "number", "offered")
+    __slots__ = ("barred", "blocked", "clock", "demand", "fits", "forbidden", "group", "heap", "jobs", "number", "offered")
 
     def __init__(self, group: Group, demand: Demand, number: int) -> None:
         self.group = group
@@ -43,6 +44,7 @@ class Line:
         self.forbidden: Forbidden | None = None
         self.barred: tuple[str, ...] = ()
         self.clock = LineClock()
+        self.fits: bool | None = None
 
     @property
     def alone(self) -> bool:

@@ -13,7 +13,7 @@ from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server_use import ServerUse, mask_of
-from yarn_gpu_sched.model.tenants import Masters
+from yarn_gpu_sched.model.tenants import Masters, VirtualClusterRecord
 
 EVIDENCE_MAX = 20
 """Findings of one law that are reported."""
@@ -194,6 +194,44 @@ def _held_by(state: ClusterState, record: JobRecord) -> Resource:
             if decision_id in part.use.in_flight:
                 held = held.plus(Resource(part.memory_mb, part.vcores, part.gpus))
     return held
+
+
+@law(3, "per partition: a VC uses what its jobs and the queues below it hold there, and each user what its jobs hold")
+def partition_sums(state: ClusterState) -> Iterator[str]:
+    """Add up containers and decisions by the partitions of their servers."""
+    held: dict[tuple[str, str], Resource] = {}
+    users: dict[str, dict[tuple[str, str], int]] = {}
+    for record in state.jobs.values():
+        vc, user = record.job.vc, record.job.user
+        for partition, amount in _held_where(state, record):
+            held[vc, partition] = held.get((vc, partition), NOTHING).plus(amount)
+            if amount.gpus:
+                of_vc = users.setdefault(vc, {})
+                of_vc[user, partition] = of_vc.get((user, partition), 0) + amount.gpus
+    for path, virtual_cluster in state.virtual_clusters.items():
+        if virtual_cluster.user_gpus != users.get(path, {}):
+            yield f"VC {path} counts GPUs {virtual_cluster.user_gpus} by user and partition, held are {users.get(path, {})}"
+        names = {name for below in virtual_cluster.below.values() for name in below.uses} | {*virtual_cluster.uses}
+        for partition in sorted(names | {name for vc, name in held if vc == path}):
+            below = held.get((path, partition), NOTHING)
+            for under in virtual_cluster.below.values():
+                below = below.plus(_used_where(under, partition))
+            if _used_where(virtual_cluster, partition) != below:
+                yield f'VC {path} counts {_used_where(virtual_cluster, partition)} of partition "{partition}", held are {below}'
+
+
+def _used_where(virtual_cluster: VirtualClusterRecord, partition: str) -> Resource:
+    use = virtual_cluster.uses.get(partition)
+    return NOTHING if use is None else Resource(use.memory_mb, use.vcores, use.gpus)
+
+
+def _held_where(state: ClusterState, record: JobRecord) -> Iterator[tuple[str, Resource]]:
+    for container in record.containers.values():
+        yield state.servers[container.server_id].server.partition, container.resource
+    for decision_id in record.decisions:
+        for part in state.decisions[decision_id].parts:
+            if decision_id in part.use.in_flight:
+                yield part.use.server.partition, Resource(part.memory_mb, part.vcores, part.gpus)
 
 
 @law(4, "a gang is placed with all of its containers or none")

@@ -31,31 +31,48 @@ class Philly:
     def decide(self, view: View) -> Iterator[Intent]:
         """Yield an intent for each ready want, always of whom it is the turn now: what was placed counts at once."""
         while groups := view.groups():  # again, if somebody woke in a group in which nobody was ready
-            turns = [(turn_of(view, group, view.next_of(group)), group) for group in groups]
-            heapify(turns)
-            yield from _in_turn(view, turns)
+            yield from _Round(view, groups).intents()
 
 
-def _in_turn(view: View, turns: list[tuple[Turn, Group]]) -> Iterator[Intent]:
-    while turns:
-        turn, group = turns[0]
-        want = view.next_of(group)
-        now = turn_of(view, group, want)
-        if want is None:
-            heappop(turns)
-        elif now != turn:
-            heapreplace(turns, (now, group))
-        else:
-            placement = view.find(want)
-            yield Wait(want) if placement is None else Place(want, placement)
+class _Round:
+    """The groups in which somebody is ready, in turn. What queues and users use changes only when something is placed."""
+
+    def __init__(self, view: View, groups: list[Group]) -> None:
+        self._view = view
+        self._placed = 0
+        self._counted: dict[Group, tuple[int, Turn]] = {}
+        self._turns = [(self._turn(group, view.next_of(group)), group) for group in groups]
+        heapify(self._turns)
+
+    def intents(self) -> Iterator[Intent]:
+        view, turns = self._view, self._turns
+        while turns:
+            turn, group = turns[0]
+            want = view.next_of(group)
+            if want is None:
+                heappop(turns)
+            elif (now := self._turn(group, want)) != turn:
+                heapreplace(turns, (now, group))
+            else:
+                placement = view.find(want)
+                self._placed += placement is not None
+                yield Wait(want) if placement is None else Place(want, placement)
+
+    def _turn(self, group: Group, first: Want | None) -> Turn:
+        """Say when it is a group's turn; ``first`` is its first ready want. What follows a gang waits for no other user (law 4)."""
+        known = self._counted.get(group)
+        if known is None or known[0] != self._placed:
+            known = self._counted[group] = (self._placed, _shares(self._view, group))
+        if not group.user:
+            return known[1]
+        follows = first is not None and first.follows_gang
+        return (*known[1], (not follows, float(self._view.used_by(group)), group.user))
 
 
-def turn_of(view: View, group: Group, first: Want | None) -> Turn:
-    """Say when it is a group's turn; ``first`` is its first ready want. What follows a gang waits for no other user (law 4)."""
+def _shares(view: View, group: Group) -> Turn:
+    """Say how much of its quota each queue uses, from the top."""
     turn = []
     for path in group.path:
         used, quota = view.share(path, group.partition)
         turn.append((not quota, used / quota if quota else float(used), path))
-    if group.user:
-        turn.append((first is None or not first.follows_gang, float(view.used_by(group)), group.user))
     return tuple(turn)
