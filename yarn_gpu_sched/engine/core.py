@@ -149,7 +149,7 @@ class Core:
             if lends_otherwise and self.state.tenants.watched:
                 self._judge(line)
             fits = self.ladder.fits(line.demand.partition, line.demand.kinds)
-            if fits is line.fits:
+            if fits is line.fits and not line.demand.reach:
                 continue
             line.fits = fits
             for job_id, record in list(line.jobs.items()):

@@ -67,7 +67,8 @@ class Ladder:
 
     def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
         """Say how loose a gang may be placed by now."""
-        tightest = FEWEST_SERVERS if self.fits(want.partition, want.kinds) else ANYWHERE
+        together = self.fits(want.partition, want.kinds) and not (want.demand.reach and self._named_apart(want))
+        tightest = FEWEST_SERVERS if together else ANYWHERE
         return LEVELS[min(record.ceiling, tightest + self._steps(record, now_s))]
 
     def stays(self, record: JobRecord, now_s: float) -> bool:
@@ -81,6 +82,17 @@ class Ladder:
         if index.fewest_servers(partition, kinds) is not None:
             return True
         return not partition and any(index.fewest_servers(name, kinds) is not None for name in index.lending)
+
+    def _named_apart(self, want: JobWant) -> bool:
+        """Tell whether a gang names places itself, and no others, in several domains, none of which is to hold all of it."""
+        named: dict[str, int] = {}
+        containers = 0
+        for kind, reach in zip(want.kinds, want.demand.reach, strict=True):
+            containers += kind.containers if reach.strict else 0
+            for place, count in reach.places if reach.strict else ():
+                for domain in {use.server.domain for use in self._index.at(place, want.partition)}:
+                    named[domain] = named.get(domain, 0) + count
+        return bool(named) and max(named.values()) < containers
 
     def _steps(self, record: JobRecord, now_s: float) -> int:
         spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)
