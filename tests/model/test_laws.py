@@ -155,6 +155,8 @@ def test_a_queue_that_counts_otherwise_than_its_jobs_is_named() -> None:
     assert evidence(state) == [
         (3, f"VC root counts {used(4_512, 9, 8)} in use, its jobs and the queues below it hold {used(4_512, 9, 7)}"),
         (3, f"VC root.b counts {used(3_000, 6, 5)} in use, its jobs and the queues below it hold {used(3_000, 6, 6)}"),
+        (3, f'VC root counts {used(4_512, 9, 8)} of partition "", held are {used(4_512, 9, 7)}'),
+        (3, f'VC root.b counts {used(3_000, 6, 5)} of partition "", held are {used(3_000, 6, 6)}'),
     ]
 
 
