@@ -31,7 +31,19 @@ class Line:
     were empty, as far as the ladder was last told of servers that changed; None: not yet.
     """
 
-    __slots__ = ("barred", "blocked", "clock", "demand", "fits", "forbidden", "group", "heap", "jobs", "number", "offered")
+    __slots__ = (
+        "barred",
+        "blocked",
+        "clock",
+        "demand",
+        "fits",
+        "forbidden",
+        "group",
+        "heap",
+        "jobs",
+        "number",
+        "offered",
+    )
 
     def __init__(self, group: Group, demand: Demand, number: int) -> None:
         self.group = group
