@@ -89,16 +89,21 @@ def test_a_gang_that_lost_a_member_is_whole_or_anew_at_a_time_that_is_known() ->
     assert found.when == "in 9 min at the latest it is whole, or starts anew as a whole"
 
 
-def test_masters_wait_for_the_share_of_masters() -> None:
-    world = World(EngineSettings(am_share=0.1)).up(server("s0", memory_mb=10_240, vcores=10))
+@pytest.mark.parametrize("quota", [None, 2])
+def test_masters_wait_for_the_share_of_masters(quota: int | None) -> None:
+    world = World(EngineSettings(policy="philly", am_share=0.1)).up(server("s0", memory_mb=10_240, vcores=10))
+    world.configure("root.a", quota_gpus=quota)
     world.submit("k")
     world.seen("m", "k", "s0", AM, application_master=True)
     world.submit("j")
     world.ask("j", ask(1, worker(0, 1_024, 1), am=True))
     world.run()
     assert world.why("j").startswith("am_limit")
-    found = outlook(world)
-    assert found.changes[1] == "a larger share for masters (setting am_share, 10% now), or smaller masters"
+    changes = outlook(world).changes
+    assert changes[1] == "a larger share for masters (setting am_share, 10% now), or smaller masters"
+    expected = "a larger quota of queue root.a: its masters have the part of the share that it is of all GPUs"
+    assert changes[2:] == (() if quota is None else (expected,))
+    assert ("of queue root.a" in changes[0]) == (quota is not None)
 
 
 def test_who_never_fits_now_waits_for_servers() -> None:

@@ -66,12 +66,15 @@ def _degraded(core: Core, record: JobRecord, now_s: float) -> Outlook:
 
 
 def _masters(core: Core, record: JobRecord, now_s: float) -> Outlook:
-    del record, now_s
-    changes = (
-        "the ends of applications that run: their masters hold the share",
-        f"a larger share for masters (setting am_share, {core.settings.am_share:.0%} now), or smaller masters",
-    )
-    return Outlook(changes, "unknown: nobody says when those applications end")
+    del now_s
+    vc = record.job.vc
+    own = core.by_vc and core.in_force.part(vc) is not None
+    whose = f" of queue {vc}" if own else ""
+    larger = f"a larger share for masters (setting am_share, {core.settings.am_share:.0%} now), or smaller masters"
+    changes = [f"the ends of applications{whose} that run: their masters hold the share", larger]
+    if own:
+        changes.append(f"a larger quota of queue {vc}: its masters have the part of the share that it is of all GPUs")
+    return Outlook(tuple(changes), "unknown: nobody says when those applications end")
 
 
 def _refused(core: Core, record: JobRecord, now_s: float) -> Outlook:
