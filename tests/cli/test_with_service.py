@@ -113,3 +113,28 @@ def test_a_service_that_is_gone_has_its_exit_code(tmp_path: Path) -> None:
     ended = run_in_terminal("jobs", "--service", gone)
     assert ended.exit_code == 4
     assert f"no service answers at {gone}" in ended.shown
+
+
+def test_why_goes_on_to_what_would_change_it_and_when(address: str) -> None:
+    document = read(address, "why", WAITING)
+    outlook = document["outlook"]
+    assert outlook["job_ids"] == [RUNNING]
+    assert any(f"the end of {RUNNING}, which holds 6 GPUs" in change for change in outlook["changes"])
+    assert outlook["when"].startswith("unknown: the job that must end does not say how long it runs")
+    shown = show(address, "why", WAITING)
+    assert "what would change it:" in shown
+    assert "when: unknown" in shown
+    assert max(map(cell_len, shown.splitlines())) <= 80
+
+
+def test_vcs_show_what_is_borrowed(address: str) -> None:
+    (research,) = [one for one in read(address, "vcs")["virtual_clusters"] if one["path"] == "root.research"]
+    (share,) = research["shares"]
+    assert (share["quota_gpus"], share["used_gpus"], share["borrowed_gpus"]) == (4, 6, 6)
+
+
+def test_delays_show_who_waits_now(address: str) -> None:
+    rows = {row["size"]: row for row in read(address, "delays")["rows"] if row["virtual_cluster"] == "root.research"}
+    assert rows["2-4"]["waiting"] == 1
+    assert "root.research" in show(address, "delays")
+    assert read(address, "delays", "--vc", "root.other")["rows"] == []
