@@ -108,9 +108,10 @@ def test_c9_a_leaf_that_is_removed_and_added_again_keeps_its_jobs_and_their_plac
 
 def test_c9_while_a_leaf_is_removed_nothing_limits_it() -> None:
     world = world_of()
-    world.configure("root.a", maximum_gpus=0)
+    world.configure("root.a", maximum_gpus=4)
+    submit(world, "runs", 1, 2)
     submit(world, "waits", 1, 4)
-    assert placed(world) == []
+    assert placed(world) == ["runs"]
     world.apply(VirtualClusterRemoved(now_s=world.now_s, path="root.a"))
     assert placed(world) == ["waits"]
 

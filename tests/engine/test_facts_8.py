@@ -82,7 +82,7 @@ def test_facts_8_3_a_maximum_of_gpus_is_nothing_to_who_asks_none() -> None:
     world.submit("gpus", vc="root.a")
     world.ask("gpus", ask(1, worker(1)))
     assert [one.job_id for one in world.run()] == ["plain", "plain"]
-    assert world.why("gpus").startswith("vc_maximum")
+    assert world.why("gpus").startswith("refused: asks 1 GPUs at once, queue root.a may use 0")
 
 
 def test_facts_8_4_a_replacement_goes_before_fresh_jobs_also_where_its_queue_is_over_its_quota() -> None:

@@ -101,6 +101,7 @@ def test_the_ladder_pauses_while_a_limit_forbids_and_goes_on_with_what_was_spent
         submit(world, f"holds{number}", "root.b", 1, 3)
     assert len(placed(world)) == 3
     submit(world, "gang", "root.a", 2, 2)
+    assert placed(world) == []
     world.now_s = 4.0
     world.configure("root.a", maximum_gpus=3)
     world.now_s = 50.0

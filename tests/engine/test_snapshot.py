@@ -21,6 +21,7 @@ from yarn_gpu_sched.model.server import ServerState
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 SETTINGS = EngineSettings(ended_jobs_max=2, am_share=0.2, decisions_per_pass_max=2)
+TENANTS = EngineSettings(policy="philly", relax_after_s=150.0)
 PREEMPTIVE = EngineSettings(policy="las", relax_after_s=150.0)
 
 
@@ -143,7 +144,26 @@ def preempts() -> World:
     return world
 
 
-WORLDS = {"eventful": (eventful, SETTINGS), "preempts": (preempts, PREEMPTIVE)}
+def tenants() -> World:
+    """Let virtual clusters borrow, meet limits, and have a job ended that has run as long as it may."""
+    world = World(TENANTS).up(server("s1", 8), server("s2", 8))
+    world.configure("root.a", quota_gpus=4, maximum_gpus=8, settings=(("max-runtime-s", "100"), ("relax-after-s", "7")))
+    world.configure("root.b", quota_gpus=12, settings=(("max-gpus-per-user", "6"),))
+    for name, vc in (("a1", "root.a"), ("b1", "root.b"), ("a2", "root.a"), ("b2", "root.b")):
+        world.submit(name, "gang:3x2", vc=vc)
+        world.ask(name, ask(3, worker(2)))
+        world.run()
+        world.now_s += 10.0
+    world.configure("root.b", quota_gpus=2)
+    world.now_s = 100.0
+    world.decide()
+    world.commit(*world.refusals)
+    world.end("a1")
+    world.run()
+    return world
+
+
+WORLDS = {"eventful": (eventful, SETTINGS), "preempts": (preempts, PREEMPTIVE), "tenants": (tenants, TENANTS)}
 
 
 @pytest.mark.parametrize("name", WORLDS)

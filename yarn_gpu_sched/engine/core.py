@@ -10,7 +10,8 @@ from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
-from yarn_gpu_sched.engine.limits import barred, forbidden
+from yarn_gpu_sched.engine.limits import barred, forbidden, over_job_limit
+from yarn_gpu_sched.engine.overdue import watch, watch_all
 from yarn_gpu_sched.engine.queue import Line, Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
@@ -33,10 +34,11 @@ class Core:
     """The parts of an engine.
 
     ``to_check`` are jobs to be held against law 10 once capacity has settled, ``resting`` when jobs come back from a back-off,
-    ``running`` the jobs that run, ``policy_wake_s`` when the policy wants another pass, ``unexamined`` whether anything happened
-    since the last one could look at all that is ready, ``degraded`` those whose gangs miss a member, ``ahead`` those for whose
-    gangs GPUs are held since their masters were placed, ``gathering`` those whose asks are watched, ``ended`` the ended jobs,
-    oldest first (a plain dictionary walks over what was taken from its front), ``order`` all jobs in order of submission.
+    ``running`` the jobs that run, ``expiring`` when they have run as long as they may, ``policy_wake_s`` when the policy wants
+    another pass, ``unexamined`` whether anything happened since the last one could look at all that is ready, ``degraded`` those
+    whose gangs miss a member, ``ahead`` those for whose gangs GPUs are held since their masters were placed, ``gathering`` those
+    whose asks are watched, ``ended`` the ended jobs, oldest first (a plain dictionary walks over what was taken from its front),
+    ``order`` all jobs in order of submission. ``by_vc``: the policy goes by virtual clusters, so their limits hold.
     """
 
     def __init__(self, settings: EngineSettings, policy: Policy | None = None) -> None:
@@ -54,6 +56,7 @@ class Core:
         self.session = Session()
         self._groups: dict[tuple[str, str, str], Group] = {}
         self.running: dict[str, JobRecord] = {}
+        self.expiring: list[tuple[float, str]] = []
         self.unexamined = False
         self.policy_wake_s: float | None = None
         self.counters = Counters(self.index.visits)
@@ -105,7 +108,10 @@ class Core:
                 self._stand(record)
         for line in self.queue.lines():
             self._judge(line)
+        for record in [one for one in self.state.jobs.values() if one.asks and one.want is None]:
+            self._stand(record)
         self.queue.wake_masters()
+        watch_all(self)
 
     def follow_use(self) -> None:
         """Hold to their limits whoever shares one with a virtual cluster whose use changed."""
@@ -203,7 +209,8 @@ class Core:
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
-        return want_of(record) if record.backoff_until_s <= self.now_s else None
+        want = want_of(record) if record.backoff_until_s <= self.now_s else None
+        return None if want is None or (self.by_vc and over_job_limit(self.in_force, want)) else want
 
     def settle_job(self, record: JobRecord) -> None:
         """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""
@@ -239,6 +246,7 @@ class Core:
             virtual_cluster.jobs_running += 1
             self.running[record.job.job_id] = record
             record.started_s = self.now_s if record.started_s is None else record.started_s
+            watch(self, record)
 
     def _stop(self, record: JobRecord) -> None:
         """Count what a job has attained that runs no more."""

@@ -13,6 +13,7 @@ from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.finding import find, keeps_ceiling
 from yarn_gpu_sched.engine.gathering import form
 from yarn_gpu_sched.engine.masters import masters_admit
+from yarn_gpu_sched.engine.overdue import end_overdue
 from yarn_gpu_sched.engine.planning import EnginePlan
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
@@ -35,7 +36,7 @@ def on_pass(core: Core, _event: Pass) -> None:
     if not core.session.deciding:
         return
     core.counters.passes += 1
-    if core.resting or core.changed_partitions or core.ladder.timers:
+    if core.resting or core.changed_partitions or core.ladder.timers or core.expiring:
         _wake(core)
     if (core.session.settled or core.session.settle(core.now_s)) and core.to_check:
         check_all(core)
@@ -80,6 +81,7 @@ def end_pauses(core: Core) -> None:
 def _wake(core: Core) -> None:
     """Bring back who waited for time or for servers."""
     end_pauses(core)
+    end_overdue(core)
     for job_id in core.ladder.due(core.now_s):
         core.changed(core.state.jobs[job_id])
     if core.changed_partitions:

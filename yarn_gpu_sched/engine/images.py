@@ -84,6 +84,7 @@ class JobImage(msgspec.Struct, frozen=True):
     attained_gpu_s: float = 0.0
     ladder_s: float = 0.0
     ladder_since_s: float | None = None
+    overdue: bool = False
     wait: WaitImage = WaitImage()
 
 
@@ -143,6 +144,7 @@ def job_image(waits: Waits, record: JobRecord) -> JobImage:
         attained_gpu_s=record.attained_gpu_s,
         ladder_s=record.ladder_s,
         ladder_since_s=record.ladder_since_s,
+        overdue=record.overdue,
         wait=_wait_image(waits, record),
     )
 
@@ -202,6 +204,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.attained_gpu_s = image.attained_gpu_s
     record.ladder_s = image.ladder_s
     record.ladder_since_s = image.ladder_since_s
+    record.overdue = image.overdue
     wait = record.wait
     wait.since_us, wait.waited, wait.delays, wait.history = msgspec.structs.astuple(image.wait)
     return record

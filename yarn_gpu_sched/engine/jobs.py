@@ -89,7 +89,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
         core.thresholds.stale = True  # its masters count for another one
         record.backoff = None  # the limit that it ran into may have been its virtual cluster's
     core.state.move_job(record, job)
-    if job.recovered and record.refusal:
+    if job.recovered and record.refusal and not record.overdue:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
     if job.attempt > before.attempt:
@@ -129,7 +129,7 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     core.waits.begin_anew(record)
     if record.requeued:
         record.members_since = record.job.attempt
-    record.requeued = record.was_placed = False
+    record.requeued = record.was_placed = record.overdue = False
     record.resync = None
     record.gang_placed = record.gang_under_way = False
     record.served = 0

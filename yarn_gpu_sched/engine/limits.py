@@ -6,6 +6,8 @@ from typing import NamedTuple
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.reason import ReasonCode
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
 
 
@@ -70,3 +72,31 @@ def _over_own(record: VirtualClusterRecord, in_force: InForce, want: JobWant, pa
             sentence = f"queue {record.path} uses {used} of the {most} {unit} that it may use"
             return Forbidden(ReasonCode.VC_MAXIMUM, record.path, sentence)
     return None
+
+
+def over_job_limit(in_force: InForce, want: JobWant) -> str:
+    """Say what one job may use of GPUs in its virtual cluster, if it would use more with what it wants; empty if not.
+
+    A gang that is larger by itself is refused; this keeps a job that asks one container after the other from growing beyond it.
+    """
+    most = in_force.settings(want.vc).max_gpus_per_job
+    if most is None or not want.gpus or want.record.used_gpus + want.gpus <= most:
+        return ""
+    return f"it uses {want.record.used_gpus} GPUs, and a job of queue {want.vc} may use {most} (ygs.max-gpus-per-job)"
+
+
+def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, gpus_at_once: int) -> str:
+    """Say which limit a want exceeds that would be the only one of its virtual cluster; empty if none: it may come to run."""
+    most = in_force.settings(vc).max_gpus_per_job
+    if most is not None and gpus_at_once > most:
+        return f"asks {gpus_at_once} GPUs at once, a job of queue {vc} may use {most} (ygs.max-gpus-per-job)"
+    for path in lineage(vc)[::-1]:
+        limits = in_force.limits(path, partition)
+        for asked, maximum, unit in (
+            (total.gpus, limits.maximum_gpus, "GPUs"),
+            (total.memory_mb, limits.maximum_mb, "MB of memory"),
+            (total.vcores, limits.maximum_vcores, "vcores"),
+        ):
+            if asked and maximum is not None and asked > maximum:
+                return f"asks {asked} {unit} at once, queue {path} may use {maximum}"
+    return ""

@@ -1,10 +1,12 @@
 """Who can never run is refused, once capacity has settled (law 10)."""
 
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.limits import never_allowed
 from yarn_gpu_sched.engine.want import Demand, JobWant, gang_members, single, whole
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import Resource
 
 
 def check_all(core: Core) -> None:
@@ -43,7 +45,27 @@ def never_fits(core: Core, record: JobRecord) -> str:
         asked.append(want.demand.unconfined)
     asked.extend([single(ask, record).unconfined for ask in rest])
     for one in asked:
-        sentence = core.seen.never_fits(one)
+        sentence = core.seen.never_fits(one) or _never_allowed(core, record, one)
         if sentence:
             return sentence
-    return ""
+    return _runs_too_long(core, record)
+
+
+def _never_allowed(core: Core, record: JobRecord, asked: Demand | GangTag) -> str:
+    """Say which limit of its virtual cluster it exceeds even alone. A tag does not tell the partition: there may be only one."""
+    if not core.by_vc:
+        return ""
+    if isinstance(asked, Demand):
+        return never_allowed(core.in_force, record.job.vc, asked.partition, asked.total, asked.gpus)
+    gpus = asked.gpu_containers * (asked.gpus_each or 0)
+    total = Resource(0, 0, 0 if any(core.seen.most) else gpus)
+    return never_allowed(core.in_force, record.job.vc, "", total, gpus)
+
+
+def _runs_too_long(core: Core, record: JobRecord) -> str:
+    """Say that a job declares to run longer than its virtual cluster lets it."""
+    most_s = core.in_force.settings(record.job.vc).max_runtime_s if core.by_vc else None
+    if most_s is None or record.runtime_s is None or record.runtime_s <= most_s:
+        return ""
+    said = f"says that it runs for {record.runtime_s} s"
+    return f"{said}, and a job of queue {record.job.vc} may run for {most_s} s (ygs.max-runtime-s)"

@@ -7,7 +7,7 @@ import msgspec
 from yarn_gpu_sched.engine.causes import code_of, over_quota, refined, withheld
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, free_in
-from yarn_gpu_sched.engine.limits import over_maximum
+from yarn_gpu_sched.engine.limits import over_job_limit, over_maximum
 from yarn_gpu_sched.engine.masters import allowance
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
@@ -181,7 +181,7 @@ class _Answer:
     def _by_capacity(self) -> WaitingReason:
         core, line = self._core, self._want.line
         if line is None:
-            return self._say(ReasonCode.DECIDED, "the resource manager is told to start it anew as a whole")
+            return self._in_no_line()
         code = refined(core, line, code_of(core, line))
         if code is ReasonCode.AM_LIMIT:
             return self._masters()
@@ -192,6 +192,12 @@ class _Answer:
         if code is ReasonCode.VC_MAXIMUM:
             return self._not_lent()
         return self._fragmented(code) if CAUSES[code] is Cause.FRAGMENTATION else self._too_few(code)
+
+    def _in_no_line(self) -> WaitingReason:
+        over = over_job_limit(self._core.in_force, self._want) if self._core.by_vc else ""
+        if over:
+            return self._say(ReasonCode.USER_LIMIT, f"{self._asks()}; {over}")
+        return self._say(ReasonCode.DECIDED, "the resource manager is told to start it anew as a whole")
 
     def _not_lent(self) -> WaitingReason:
         """Say why it may not have what is free in a partition that lends."""

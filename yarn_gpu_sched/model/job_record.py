@@ -45,7 +45,8 @@ class JobRecord:
     ``served`` members of the gang were placed by the resource manager itself, on servers without GPUs, before that.
     ``presumed_ended``: a snapshot did not speak of it; nobody said that it ended, and it goes on if it is told of again.
     ``ceiling``: its gang is never placed looser; ``relax_after_s``: how long it says that it waits at a level. ``blacklist``: hosts
-    and racks on which it wants nothing. ``refusal``: the job is to be ended with this text. ``want`` and ``rank`` belong to the
+    and racks on which it wants nothing. ``refusal``: the job is to be ended with this text; ``overdue``:
+    because it has run as long as it may. ``want`` and ``rank`` belong to the
     engine's queue.
 
     ``gather_until_s``: when its asks with GPUs are taken as a gang, unless they change before. ``missing`` members of a gang
@@ -88,6 +89,7 @@ class JobRecord:
         "members_since",
         "missing",
         "order",
+        "overdue",
         "presumed_ended",
         "rank",
         "refusal",
@@ -132,7 +134,7 @@ class JobRecord:
         self.wait = Wait()
         self.missing = 0
         self.degraded_since_s: float | None = None
-        self.requeued = False
+        self.requeued = self.overdue = False
         self.resync: Resync | None = None
         self.had: Counts = {}
         self.was_placed: bool | None = None

@@ -289,5 +289,5 @@ def counted_once(state: ClusterState) -> Iterator[str]:
 def never_refuse_recovered(state: ClusterState) -> Iterator[str]:
     """Look at every job that is to be refused."""
     for job_id, record in state.jobs.items():
-        if record.refusal and record.job.recovered:
+        if record.refusal and record.job.recovered and not record.overdue:
             yield f"job {job_id} was recovered and is refused: {record.refusal}"
