@@ -33,7 +33,7 @@ def busy() -> Core:
     world.submit("waits", "gang:3x4")  # there is room for it in two domains
     world.ask("waits", ask(3, worker(4)))
     world.configure("root.b", maximum_gpus=1)
-    world.submit("limited", "gang:2x1", vc="root.b")
+    world.submit("limited", "gang:2x1", vc="root.b", recovered=True)  # else it would be refused
     world.ask("limited", ask(2, worker(1)))
     world.decide()
     return world.engine._core

@@ -24,7 +24,7 @@ def full(jobs_each: int, *, users: int = 1, settings: tuple[tuple[str, str], ...
         for job in range(jobs_each):
             gpus = 2 + 2 * (job % 2)
             name, user = f"j{number:02d}-{job:03d}", f"u{job % users}"
-            world.submit(name, f"gang:1x{gpus}", vc=f"root.vc{number:02d}", user=user)
+            world.submit(name, f"gang:1x{gpus}", vc=f"root.vc{number:02d}", user=user, recovered=True)
             world.ask(name, ask(1, worker(gpus)))
     return world
 
