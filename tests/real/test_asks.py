@@ -216,9 +216,9 @@ def test_a_decision_that_the_resource_manager_refuses_is_the_reason_and_is_seldo
     sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_REFUSED_BY_RM)
     assert "refused the last decision as queue_limit (queue root.small" in sentence
     joint.until(tried, lambda now: now >= before + 5, "it is tried five times, for which 3.1 s must pass")
-    other = registered(joint, "gang:4x4")
-    other.allocate(gpus(4, 4))
-    other.hold(4)
+    other = registered(joint, "gang:3x4")
+    other.allocate(gpus(3, 4))
+    other.hold(3)
     assert tried() < before + 20
 
 

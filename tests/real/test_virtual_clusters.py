@@ -16,7 +16,7 @@ import pytest
 
 from tests.real.apps import App, AppError, gpus, on_hosts
 from tests.real.joint import ServedJoint
-from tests.real.queues import RELAX_AFTER_S, await_share, of, refresh, refreshed
+from tests.real.queues import RELAX_AFTER_S, await_share, of, refresh, refreshed, share
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -246,3 +246,27 @@ def test_yarn_shows_why_an_application_waits(tenants: ServedJoint) -> None:
     runs.hold(2)
     master.register()
     joint.until(lambda: joint.app(runs.app_id)["diagnostics"], lambda now: not now.strip(), "it waits no more", 30)
+
+
+# A queue's capacity and maximum that YARN takes, and what the service makes of it: quota, maximum, what it warns of.
+TAKEN = [
+    ("[memory=0,vcores=0]", "[memory=8192,vcores=24,yarn.io/gpu=4]", (None, 4), ""),
+    ("[yarn.io/gpu=8]", None, (8, None), ""),
+    ("[memory=50%,vcores=2w,yarn.io/gpu=1]", None, (1, None), ""),
+    ("[memory=4096,YARN.IO/GPU=2]", None, (None, None), '"[memory=4096,YARN.IO/GPU=2]": resource type "YARN.IO/GPU"'),
+    ("[memory=4Gi,vcores=12,yarn.io/gpu=0]", None, (0, None), ""),
+]
+
+
+def test_capacities_in_words_that_others_got_wrong(tenants: ServedJoint) -> None:
+    """C8: what YARN takes is shown as it counts here or warned of, never silently 0; what it refuses changes nothing."""
+    joint = tenants
+    for capacity, maximum, limits, warned in TAKEN:
+        refreshed(joint, {"b.capacity": capacity, "b.maximum-capacity": maximum})
+        await_share(joint, "root.b", *limits, 0, 0)
+        said = next(use.warnings for use in joint.client.virtual_clusters() if use.virtual_cluster.path == "root.b")
+        assert warned in " ".join(said)
+        assert bool(said) == bool(warned)
+    refused = refresh(joint, {"b.capacity": "[memory=4Gi,yarn.io/gpu=1.5]"})
+    assert refused.returncode != 0
+    assert share(joint, "root.b") == (0, None, 0, 0)

@@ -12,10 +12,12 @@ from types import FrameType
 
 import click
 
+from yarn_gpu_sched.cli.demo.acting import DemoError
 from yarn_gpu_sched.cli.demo.evidence import BadLogError
 from yarn_gpu_sched.cli.demo.narrator import Narrator
-from yarn_gpu_sched.cli.demo.play import DemoError, Play
+from yarn_gpu_sched.cli.demo.play import Play
 from yarn_gpu_sched.cli.demo.stage import Stage
+from yarn_gpu_sched.cli.demo.tenants import QUEUES
 from yarn_gpu_sched.cli.demo.verdict import claims_table, judge, stories_table
 from yarn_gpu_sched.cli.exits import ExitCode
 from yarn_gpu_sched.cli.output import console, duration
@@ -33,9 +35,9 @@ __all__ = ["demo"]
     help="A new folder for all that the demo makes; it stays.  [default: a temporary one, kept only after a failure]",
 )
 def demo(hadoop: str, folder: Path | None) -> None:
-    """Show gang scheduling on a real cluster of local processes.
+    """Show gang scheduling and virtual clusters on a real cluster of local processes.
 
-    Brings up 4 servers of 4 simulated GPUs on 2 racks, submits six applications with the stock `yarn` command, checks
+    Brings up 4 servers of 4 simulated GPUs on 2 racks, submits ten applications with the stock `yarn` command, checks
     from the containers' own logs that what was promised held, and takes everything down. Exit code 0: all of it held.
     """
     narrator = Narrator()
@@ -55,7 +57,7 @@ def demo(hadoop: str, folder: Path | None) -> None:
 
 
 def _show(narrator: Narrator, folder: Path, hadoop: str) -> bool:
-    stage = Stage(folder, hadoop)
+    stage = Stage(folder, hadoop, QUEUES)
     play = Play(stage, narrator)
     try:
         with narrator.step("bringing up a Hadoop cluster of 4 servers with 4 GPUs each, and the service"):

@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from yarn_gpu_sched.cli.demo.evidence import Evidence, Given, Run, TagSample
+from yarn_gpu_sched.cli.demo.evidence import Evidence, Given, Run, Share, TagSample, Wait
 from yarn_gpu_sched.cli.demo.story import Story
 
 STARTED_WITHIN_S = 20.0
+# A wait is looked at twice a second; on a slow machine less often.
+SEEN_WITHIN_S = 5.0
+CLOCKS_AGREE_S = 0.5
 
 
 def ran_whole(story: Story, runs: list[Run]) -> Iterator[str]:
@@ -100,6 +103,52 @@ def ended_before(runs: list[Run], others: list[Run]) -> Iterator[str]:
         yield "one of them did not run"
     elif max(run.ended_s or float("inf") for run in runs) > min(run.started_s for run in others):
         yield "it ended only after the waiting gang had started"
+
+
+def borrowed(shares: list[Share], borrower: str, lender: str, gpus: int) -> Iterator[str]:
+    """Say if one queue was never seen with so many GPUs beyond its quota while the other used none of its own."""
+    idle_s = {share.at_s for share in shares if share.path == lender and share.quota and not share.used}
+    seen = [share for share in shares if share.path == borrower and share.at_s in idle_s]
+    if not any(share.borrowed == gpus and share.used > share.quota for share in seen):
+        most = max((share.borrowed for share in seen), default=0)
+        yield f"{borrower} was never seen to borrow {gpus} GPUs while {lender} used none, but {most}"
+
+
+def relaxed_when_due(runs: list[Run], waits: list[Wait], level: int, timer_s: float) -> Iterator[str]:
+    """Say if a gang was placed before its time to go to this level, long after it, or without being told to wait for it."""
+    due = [wait for wait in waits if wait.next_level == level and wait.relaxes_at_s is not None]
+    if not due or not runs:
+        yield f"it was never said to wait for level {level}" if runs else "it did not run"
+        return
+    began_s, due_s = due[0].at_s, min(wait.relaxes_at_s or 0.0 for wait in due)
+    if not timer_s - SEEN_WITHIN_S <= due_s - began_s <= timer_s + CLOCKS_AGREE_S:
+        yield f"it was to wait {due_s - began_s:.1f} s more when it was first looked at, of {timer_s:.0f} s"
+    started_s = min(run.started_s for run in runs)
+    if not due_s - CLOCKS_AGREE_S <= started_s <= due_s + STARTED_WITHIN_S:
+        yield f"it began {started_s - due_s:+.1f} s from the time at which it was due"
+
+
+def in_one_rack(runs: list[Run], level: int | None) -> Iterator[str]:
+    """Say if a gang is not on several servers of one rack, by its workers' host names, or was not placed as such."""
+    hosts = {run.host for run in runs}
+    if len(hosts) < 2 or len({host[:-1] for host in hosts}) > 1:  # noqa: PLR2004 - fewer are one server
+        yield f"it ran on {', '.join(sorted(hosts)) or 'no server'}"
+    if level != 1:
+        yield f"it was placed at level {level}"
+
+
+def started_once_lifted(
+    runs: list[Run], waits: list[Wait], lifted_s: tuple[float, float], others: list[Run]
+) -> Iterator[str]:
+    """Say if a gang did not wait at its queue's maximum until that was lifted, or began only when others had ended."""
+    before = [wait for wait in waits if wait.at_s <= lifted_s[0]]
+    if not before or before[-1].code != "VC_MAXIMUM":
+        yield f"before the maximum was lifted it waited as {before[-1].code if before else 'nothing'}"
+    started_s = min((run.started_s for run in runs), default=float("inf"))
+    if not lifted_s[0] <= started_s <= lifted_s[1] + STARTED_WITHIN_S:
+        yield f"it began {started_s - lifted_s[1]:+.1f} s from when the maximum had been lifted"
+    if any((run.ended_s or 0.0) < started_s for run in others):
+        yield "another of its queue had ended before"
 
 
 def all_runs(evidence: Evidence) -> list[Run]:

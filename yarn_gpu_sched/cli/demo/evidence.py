@@ -46,18 +46,44 @@ class TagSample:
     holders: dict[str, dict[int, int]]
 
 
+@dataclass(frozen=True)
+class Share:
+    """What the service says of a queue at one moment, in GPUs."""
+
+    at_s: float
+    path: str
+    quota: int
+    used: int
+    borrowed: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why a story waits, as the service says at one moment; ``relaxes_at_s``: when it may go to level ``next_level``."""
+
+    at_s: float
+    code: str
+    next_level: int | None = None
+    relaxes_at_s: float | None = None
+
+
 @dataclass
 class Evidence:
     """All that was seen.
 
     ``given`` is by story and container, ``peaks`` the most containers that a story held at a look, its master not
-    counted, ``samples`` in order of time.
+    counted, ``samples``, ``shares`` and, by story, ``waits`` in order of time, ``levels`` of locality by story;
+    ``lifted_s``: when a queue's maximum began to be lifted, and had been.
     """
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     given: dict[str, dict[str, Given]] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
     samples: list[TagSample] = field(default_factory=list)
+    shares: list[Share] = field(default_factory=list)
+    waits: dict[str, list[Wait]] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+    lifted_s: tuple[float, float] = (0.0, 0.0)
 
 
 def read_runs(folder: Path) -> list[Run]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from yarn_gpu_sched.cli.demo.story import RACKS, SERVERS, VCORES
+from yarn_gpu_sched.cli.demo.story import MEMORY_MB, RACKS, SERVERS, VCORES
 from yarn_gpu_sched.client import Client, ServiceError
 from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster, free_port
 
@@ -17,7 +17,7 @@ SETTLE_S = 5
 class Stage:
     """Cluster, service and the folders that they share."""
 
-    def __init__(self, folder: Path, hadoop: str) -> None:
+    def __init__(self, folder: Path, hadoop: str, queues: Mapping[str, str]) -> None:
         self.folder = folder
         self.workers = folder / "workers"
         self.bindings = folder / "bindings"
@@ -26,12 +26,11 @@ class Stage:
             hadoop=hadoop,
             servers=SERVERS,
             racks=RACKS,
+            memory_mb=MEMORY_MB,
             vcores=VCORES,
             service_address=self.address,
             binding_dir=self.bindings,
-            settings={
-                "ygs.settle-s": str(SETTLE_S),
-            },
+            settings={"ygs.settle-s": str(SETTLE_S), **queues},
         )
         self.cluster = EmbeddedCluster(folder / "cluster", spec)
         self.client = Client(self.address, timeout_s=10.0)

@@ -16,7 +16,17 @@ RACKS = 2
 VCORES = 32
 VCORES_PER_GPU = 7
 MEMORY_MB_PER_GPU = 1_024
+MEMORY_MB = 65_536
+RELAX_AFTER_S = 10
 WORKER = Path(__file__).parent / "worker.sh"
+
+
+def of_cluster(gpus: int) -> str:
+    """Return so many of the GPUs with their share of the servers, as a queue's capacity."""
+    all_gpus = sum(count * each for count, each in SERVERS)
+    servers = sum(count for count, _ in SERVERS)
+    memory_mb, vcores = (gpus * servers * each // all_gpus for each in (MEMORY_MB, VCORES))
+    return f"[memory={memory_mb},vcores={vcores},yarn.io/gpu={gpus}]"
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,17 @@ class Story:
     stay_s: int = 1
     held: bool = False
     refused_for: str = ""
+    queue: str = "default"
 
     @property
     def app_name(self) -> str:
         """The application's name in YARN."""
         return f"ygs-demo-{self.key}"
+
+    @property
+    def gpus_asked(self) -> int:
+        """How many GPUs all its containers ask together."""
+        return self.containers * self.gpus
 
     @property
     def resources(self) -> str:
@@ -54,7 +70,7 @@ class Story:
         go = str(self.go_file(folder)) if self.held else ""
         return [
             *("jar", jar, DISTRIBUTED_SHELL, "-jar", jar),
-            *("-appname", self.app_name),
+            *("-appname", self.app_name, "-queue", self.queue),
             *("-master_memory", "256", "-master_vcores", "1"),
             *("-num_containers", str(self.containers), "-container_resources", self.resources),
             *("-shell_script", str(WORKER), "-shell_args", f"{folder} {self.stay_s} {go}".strip()),
@@ -69,6 +85,13 @@ TOO_MANY = Story("too-many", "larger than the cluster", 5, gpus=4, tag="gang:5x4
 TOO_BIG = Story("too-big", "5 GPUs a container, 4 a server", 2, gpus=5, tag="gang:2x5", refused_for="5 GPUs")
 WAVES = Story("waves", "20 containers without GPUs", 20, stay_s=2)
 
+WIDE = Story("wide", "three GPUs on each of two servers", 2, gpus=3, tag="gang:2x3", held=True, queue="vision")
+ALONG = Story("along", "the same on the others, borrowed", 2, gpus=3, tag="gang:2x3", held=True, queue="vision")
+LOOSER = Story("looser", "would like one server", 2, gpus=1, tag="gang:2x1", held=True, queue="speech")
+ONE_MORE = Story("one-more", "beyond its queue's maximum", 1, gpus=1, tag="gang:1x1", held=True, queue="vision")
+
 TWINS = (FIRST, SECOND)
 REFUSED = (TOO_MANY, TOO_BIG)
-STORIES = (FITS, FIRST, SECOND, TOO_MANY, TOO_BIG, WAVES)
+GANGS = (FITS, FIRST, SECOND, TOO_MANY, TOO_BIG, WAVES)
+TENANTS = (WIDE, ALONG, LOOSER, ONE_MORE)
+STORIES = (*GANGS, *TENANTS)

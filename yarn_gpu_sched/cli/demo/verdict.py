@@ -10,7 +10,20 @@ from rich.text import Text
 
 from yarn_gpu_sched.cli.demo import claims
 from yarn_gpu_sched.cli.demo.play import Play
-from yarn_gpu_sched.cli.demo.story import FITS, REFUSED, STORIES, TWINS, WAVES, Story
+from yarn_gpu_sched.cli.demo.story import (
+    ALONG,
+    FITS,
+    LOOSER,
+    ONE_MORE,
+    REFUSED,
+    RELAX_AFTER_S,
+    STORIES,
+    TENANTS,
+    TWINS,
+    WAVES,
+    WIDE,
+    Story,
+)
 from yarn_gpu_sched.cli.demo.submission import Submission
 from yarn_gpu_sched.cli.output import table, text
 
@@ -32,7 +45,7 @@ class Claim:
 
 def judge(play: Play) -> list[Claim]:
     """Return every claim about a play that came to its end."""
-    return [*_about_stories(play), *_about_gpus(play)]
+    return [*_about_stories(play), *_about_tenants(play), *_about_gpus(play)]
 
 
 def _claim(what: str, *against: Iterable[str]) -> Claim:
@@ -56,6 +69,32 @@ def _about_stories(play: Play) -> Iterator[Claim]:
         claims.ran_whole(WAVES, runs[WAVES.key]),
         claims.in_waves(WAVES, runs[WAVES.key], play.evidence.peaks.get(WAVES.key, 0)),
         claims.ended_before(runs[WAVES.key], runs[play.second]),
+    )
+
+
+def _about_tenants(play: Play) -> Iterator[Claim]:
+    evidence, runs = play.evidence, play.evidence.runs
+    for story in TENANTS:
+        whole, together = claims.ran_whole(story, runs[story.key]), claims.started_together(runs[story.key])
+        yield _claim(f"{story.key}: the gang ran whole", _succeeded(play.submissions[story.key]), whole, together)
+    yield _claim(
+        "`vision` borrowed what `speech` did not use",
+        claims.borrowed(evidence.shares, "root.vision", "root.speech", ALONG.gpus_asked),
+    )
+    looser = runs[LOOSER.key]
+    yield _claim(
+        f"{LOOSER.key}: spread over a rack when it had waited {RELAX_AFTER_S} s and not before, and `ygs why` said so",
+        claims.relaxed_when_due(looser, evidence.waits.get(LOOSER.key, []), 1, RELAX_AFTER_S),
+        claims.in_one_rack(looser, evidence.levels.get(LOOSER.key)),
+    )
+    yield _claim(
+        f"{ONE_MORE.key}: ran as soon as -refreshQueues had lifted its queue's maximum",
+        claims.started_once_lifted(
+            runs[ONE_MORE.key],
+            evidence.waits.get(ONE_MORE.key, []),
+            evidence.lifted_s,
+            [*runs[WIDE.key], *runs[ALONG.key]],
+        ),
     )
 
 
