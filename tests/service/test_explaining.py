@@ -11,10 +11,11 @@ from tests.service.conftest import settled
 from tests.service.raw_link import RawLink
 from yarn_gpu_sched.engine.commands import RefuseJob
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
+from yarn_gpu_sched.protocol.convert import registration
 from yarn_gpu_sched.protocol.v1 import link_pb2, virtual_cluster_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.explaining import TOLD_EVERY_S
-from yarn_gpu_sched.service.session import EXPLANATIONS_MAX
+from yarn_gpu_sched.service.session import EXPLANATIONS_MAX, Session, SessionLimits
 from yarn_gpu_sched.service.walk import WALK_JOBS, WALK_S, Walk
 
 Link = Callable[[], RawLink]
@@ -163,6 +164,18 @@ async def test_nothing_is_told_before_the_snapshots_end(service: Service, clock:
     await one.registered()
     await one.batch(changes.server(gpus=0), changes.job("job-1"), changes.asks("job-1"))
     assert await Listener(service, clock, one).told(3 * WALK_S) == {}
+
+
+async def test_who_has_just_registered_is_told_nothing_that_the_one_before_had_said(
+    service: Service, clock: FakeClock, link: Link
+) -> None:
+    await full(service, clock, link())
+    await settled(service)
+    register = link_pb2.Register(protocol_version=1, cluster_id="c1", epoch=2, start_time_ms=1)
+    newer = Session(registration(register), SessionLimits())
+    service.driver.admit(newer)  # it waits to be applied: the engine still speaks of the other one
+    Walk(service.engine, FakeClock(), service.explaining).start()
+    assert newer.next_message() is None
 
 
 async def test_so_many_jobs_a_second(service: Service, clock: FakeClock, link: Link) -> None:
