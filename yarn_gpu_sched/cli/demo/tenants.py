@@ -17,7 +17,6 @@ _ROOT = "yarn.scheduler.capacity.root"
 QUEUES = {
     f"{_ROOT}.queues": "default,speech,vision",
     f"{_ROOT}.default.capacity": of_cluster(16),
-    f"{_ROOT}.default.maximum-capacity": of_cluster(16),
     f"{_ROOT}.speech.capacity": of_cluster(0),
     f"{_ROOT}.speech.user-limit-factor": "-1",
     f"{_ROOT}.speech.ygs.relax-after-s": str(RELAX_AFTER_S),
