@@ -49,7 +49,7 @@ def test_a_terminal_of_eighty_columns_shows_progress_and_a_table_that_fits(tmp_p
     assert max(map(cell_len, lines[:-1])) <= 80  # the last one ends with the folder, to be copied
     assert f"results: {out}" in lines[-1]
     assert re.search(r"completion time, mean +70,101\.\d s, 19h", shown)
-    assert len(re.findall(r"^[0-9a-f]+ +\d+ +\d+ +[\d,.]+ +[\d,.]+ +[\d,.]+$", shown, re.MULTILINE)) >= 16
+    assert len(re.findall(r"^[0-9a-f]+ +\d+ +\d+ +[\d,.]+ +[\d,.]+ +[\d,.]+ +[\d,.]+$", shown, re.MULTILINE)) >= 16
 
 
 def test_output_says_what_was_assumed_and_that_quotas_are_not_kept(tmp_path: Path) -> None:

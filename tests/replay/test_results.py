@@ -55,6 +55,7 @@ def test_all_files_are_written_into_a_new_folder(tmp_path: Path, done: Replay) -
         "fair_share_s": "0",
         "capacity_s": "0",
         "fragmentation_s": "0",
+        "other_s": "0",
     }
     assert json.loads((out / "summary.json").read_bytes())["mean_jct_s"] == 7.5
 

@@ -114,7 +114,7 @@ def test_job_of_a_billion_gpus_is_refused_and_the_judge_agrees(tmp_path: Path) -
     assert done.summary.refused == 2
     assert done.summary.warnings == ["larger than the cluster, so refused and in no mean: 2 jobs"]
     assert done.summary.delays["*"].keys() == {">8", "*"}
-    assert (tmp_path / "out" / "delays.csv").read_text().splitlines()[1:] == ["fits,0,0,0,0,0"]
+    assert (tmp_path / "out" / "delays.csv").read_text().splitlines()[1:] == ["fits,0,0,0,0,0,0"]
     assert done.summary.delays["*"]["*"].attempts == 1
 
 

@@ -283,6 +283,10 @@ class DelaysDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fair_share_s: float
     capacity_s: float
     fragmentation_s: float
+    other_s: float
+    mostly_fair_share: int
+    mostly_capacity: int
+    mostly_fragmentation: int
 
 
 class TraceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,10 @@ def print_summary(out: Console, summary: Summary, folder: Path) -> None:
     by_size = summary.delays.get(EVERY, {})
     if by_size:
         out.print()
-        out.print(_delays("GPUS", [(size, by_size[size]) for size in SIZES if size in by_size]))
+        rows = [(size, by_size[size]) for size in SIZES if size in by_size]
+        out.print(_delays("GPUS", rows))
+        out.print()
+        out.print(_two_way(rows))
     _print_vcs(out, summary)
     _print_list(out, "Taken for right, because the trace does not say it:", summary.assumptions)
     _print_list(out, "To be known of:", list(_remarks(summary)))
@@ -79,15 +82,33 @@ def _print_vcs(out: Console, summary: Summary) -> None:
 
 def _delays(first: str, rows: list[tuple[str, Delays]]) -> Table:
     """Show mean seconds of an attempt by what it waited for."""
-    numbers = ("ATTEMPTS", "DELAYED", "QUEUE s", "CAPACITY s", "FRAGMENTATION s")
+    numbers = ("ATTEMPTS", "DELAYED", "QUEUE s", "FAIR SHARE", "CAPACITY", "FRAGMENTED")
     filled = [_delay_row(name, each) for name, each in rows]
     return table((first, *numbers), filled, numbers=numbers, folded=(first,))
 
 
 def _delay_row(name: str, each: Delays) -> tuple[Text, ...]:
-    causes_s = (each.fair_share_s + each.capacity_s + each.fragmentation_s, each.capacity_s, each.fragmentation_s)
-    means = [text(f"{cause_s / max(1, each.attempts):,.1f}") for cause_s in causes_s]
+    causes_s = (each.fair_share_s, each.capacity_s, each.fragmentation_s)
+    queued_s = sum(causes_s) + each.other_s
+    means = [text(f"{cause_s / max(1, each.attempts):,.1f}") for cause_s in (queued_s, *causes_s)]
     return (text("all" if name == EVERY else name), text(f"{each.attempts:,}"), text(f"{each.delayed:,}"), *means)
+
+
+def _two_way(rows: list[tuple[str, Delays]]) -> Table:
+    """Set fair-share delay against fragmentation delay as Jeon et al. do, who count capacity delay as fair-share delay."""
+    numbers = ("FAIR SHARE", "FRAGMENTATION", "OF JOBS", "OF SECONDS")
+    filled = [_two_way_row(name, each) for name, each in rows if name not in ("1", EVERY)]
+    return table(("GPUS", *numbers), filled, numbers=numbers)
+
+
+def _two_way_row(name: str, each: Delays) -> tuple[Text, ...]:
+    fair_share, fragmentation = each.mostly_fair_share + each.mostly_capacity, each.mostly_fragmentation
+    fair_share_s = each.fair_share_s + each.capacity_s
+    shares = [
+        text(f"{100 * part / (part + rest):.1f} %" if part + rest else "-")
+        for part, rest in ((fragmentation, fair_share), (each.fragmentation_s, fair_share_s))
+    ]
+    return (text(name), text(f"{fair_share:,}"), text(f"{fragmentation:,}"), *shares)
 
 
 def _print_list(out: Console, title: str, sentences: list[str]) -> None:

@@ -43,6 +43,7 @@ from yarn_gpu_sched.engine.outlook import outlook
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.views import ClusterView, DelayRow, JobView, Outlook, ServerView, VirtualClusterUse
 from yarn_gpu_sched.engine.waiting import waiting_reason
+from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
 from yarn_gpu_sched.model.reason import WaitingReason
@@ -165,6 +166,11 @@ class Engine:
         """Say what would let a waiting job go on, and when, seen from ``now_s``; None if it is not known or waits for nothing."""
         record = self._core.state.jobs.get(job_id)
         return None if record is None else outlook(self._core, record, max(now_s, self._core.now_s))
+
+    def waited(self, job_id: str) -> Delays:
+        """Say how long the last attempt of a job that started has waited, by cause; for nothing if it is not known."""
+        record = self._core.state.jobs.get(job_id)
+        return Delays() if record is None else record.wait.delays
 
     def delays(self, vc: str = "", now_s: float | None = None) -> list[DelayRow]:
         """Show how long jobs waited and why, by virtual cluster and size, in this order; of one virtual cluster, or of all."""

@@ -5,6 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import astuple
+
+from yarn_gpu_sched.model.delay import Delays
+
+US_PER_S = 1_000_000
+
 COLUMNS = (
     "job_id",
     "attempt",
@@ -18,7 +24,7 @@ COLUMNS = (
     "placement",
     "preempted_by",
 )
-DELAY_COLUMNS = ("job_id", "attempt", "queued_s", "fair_share_s", "capacity_s", "fragmentation_s")
+DELAY_COLUMNS = ("job_id", "attempt", "queued_s", "fair_share_s", "capacity_s", "fragmentation_s", "other_s")
 
 
 class Attempt(NamedTuple):
@@ -26,7 +32,7 @@ class Attempt(NamedTuple):
 
     ``start_seq`` and ``end_seq``: the order of all starts and ends. ``outcome``: finished, preempted or refused. ``work_s``:
     what it achieved of the job's duration. ``placement``: "server:gpu.gpu server:gpu". ``queued_s``: since submission or the
-    attempt before, of it ``fragmented_s`` while enough GPUs were free. Times in seconds.
+    attempt before; ``delays``: the same by cause. Times in seconds.
     """
 
     job_id: str
@@ -41,7 +47,7 @@ class Attempt(NamedTuple):
     placement: str
     preempted_by: str
     queued_s: float
-    fragmented_s: float
+    delays: Delays
 
 
 def write_schedule(path: Path, attempts: Iterable[Attempt]) -> None:
@@ -60,9 +66,7 @@ def write_delays(path: Path, attempts: Iterable[Attempt]) -> None:
             one.job_id,
             one.attempt,
             plain(one.queued_s),
-            0,
-            plain(one.queued_s - one.fragmented_s),
-            plain(one.fragmented_s),
+            *[plain(cause_us / US_PER_S) for cause_us in astuple(one.delays)],
         )
         for one in attempts
         if one.outcome != "refused"

@@ -26,6 +26,7 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
 )
 from yarn_gpu_sched.model.ask import Ask, RequestKey
+from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_tags import SECONDS_MAX
 from yarn_gpu_sched.model.outcome import COMMITTED
@@ -33,7 +34,6 @@ from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
-from yarn_gpu_sched.replay.delays import FreeTime
 from yarn_gpu_sched.replay.schedule import Attempt
 from yarn_gpu_sched.replay.stalling import Stalling
 from yarn_gpu_sched.replay.trace import TraceJob
@@ -67,6 +67,9 @@ class BrokenLawsError(AssertionError):
     """The engine broke a law: a bug."""
 
 
+NO_DELAYS = Delays()
+
+
 class _Run(msgspec.Struct, eq=False):
     """A job of the trace on its way."""
 
@@ -79,7 +82,7 @@ class _Run(msgspec.Struct, eq=False):
     level: int = 0
     start_s: float = 0.0
     waits_since_s: float = 0.0
-    fragmented_from_s: float = 0.0
+    delays: Delays = NO_DELAYS
     start_seq: int = 0
 
 
@@ -103,8 +106,6 @@ class Simulation:
         self._tell = self._tell_audited if audit else self.engine.apply
         self._overheads = overheads
         self._gpus = sum(server.capacity.gpus for server in servers)
-        self._free = self._gpus
-        self._free_time = FreeTime(job.gpus for job in jobs)
         self._runs: dict[str, _Run] = {}
         self._ended = 0
         width = len(str(len(jobs)))
@@ -129,7 +130,6 @@ class Simulation:
         ends = self._ends
         while (instant_s := self._next_instant_s()) < NEVER_S:
             now_s = self.now_s = max(self.now_s, instant_s)
-            self._free_time.advance(now_s, self._free)
             while ends and ends[0][0] <= now_s:
                 self._end(*heappop(ends)[1:])
             while self._next is not None and self._next[0].submit_s <= now_s:
@@ -169,7 +169,6 @@ class Simulation:
         job = run.job
         self._runs[run.name] = run
         run.waits_since_s = self.now_s
-        run.fragmented_from_s = self._free_time.at_least_s(job.gpus)
         runtime_s = round(run.left_s + (self._overheads.restart_cost_s if run.attempt else 0.0))
         tags = (f"gang:{job.gpus}x1", f"runtime:{min(SECONDS_MAX, runtime_s) or 1}")
         attempt, submitted_s = run.attempt + 1, float(job.submit_s)
@@ -190,12 +189,10 @@ class Simulation:
     def _stop(self, run: _Run, outcome: str, work_s: float, preempted_by: str) -> None:
         for container_id in run.containers:
             self._tell(ContainerReleased(now_s=self.now_s, container_id=container_id))
-        self._free += run.job.gpus
         self._sequence += 1
         self._write(run, outcome, work_s, preempted_by)
 
     def _write(self, run: _Run, outcome: str, work_s: float, preempted_by: str) -> None:
-        queued_s = run.start_s - run.waits_since_s
         self.attempts.append(
             Attempt(
                 run.job.job_id,
@@ -209,8 +206,8 @@ class Simulation:
                 run.level,
                 run.placement,
                 preempted_by,
-                queued_s,
-                min(queued_s, run.fragmented_from_s),
+                run.start_s - run.waits_since_s,
+                run.delays,
             )
         )
 
@@ -243,10 +240,8 @@ class Simulation:
         self._committed(command.decision_id, run.containers)
         self._sequence += 1
         run.start_s, run.start_seq, run.level = self.now_s, self._sequence, int(command.level)
-        waited = self.now_s > run.waits_since_s
-        run.fragmented_from_s = self._free_time.at_least_s(run.job.gpus) - run.fragmented_from_s if waited else 0.0
+        run.delays = self.engine.waited(command.job_id)
         run.placement = _placement(command)
-        self._free -= count
         restart_s = self._overheads.restart_cost_s if run.attempt else 0.0
         heappush(self._ends, (self.now_s + run.left_s + restart_s, run.name, run.attempt))
 
@@ -267,7 +262,7 @@ class Simulation:
         self._committed(command.decision_id, ())
         self._tell(JobEnded(now_s=self.now_s, job_id=run.name, end=JobEnd.KILLED, diagnostics=command.diagnostics))
         self._sequence += 2
-        run.start_s, run.start_seq, run.fragmented_from_s = self.now_s, self._sequence - 1, 0.0
+        run.start_s, run.start_seq, run.delays = self.now_s, self._sequence - 1, NO_DELAYS
         self._write(run, "refused", 0.0, "")
 
     def _committed(self, decision_id: int, containers: tuple[str, ...]) -> None:

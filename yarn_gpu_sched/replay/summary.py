@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from yarn_gpu_sched.replay.schedule import Attempt
+from yarn_gpu_sched.model import delay
+from yarn_gpu_sched.replay.schedule import US_PER_S, Attempt
 from yarn_gpu_sched.replay.trace import TraceJob
 
 SLOWDOWN_LEAST_S = 600
@@ -16,14 +17,12 @@ SLOWDOWN_LEAST_S = 600
 EVERY = "*"
 """Stands for all virtual clusters, and for all sizes; a virtual cluster that is named so has no figures of its own."""
 
-BUCKETS = ((1, "1"), (4, "2-4"), (8, "5-8"))
-
 
 class Delays(msgspec.Struct):
-    """How long attempts waited, by cause, in seconds; ``delayed`` of them waited at all.
+    """How long attempts waited, by cause, in seconds (see `yarn_gpu_sched.model.delay`); ``delayed`` of them waited at all.
 
-    ``fair_share_s``: for quota (no policy knows quotas yet). ``capacity_s``: while fewer GPUs were free than they ask.
-    ``fragmentation_s``: while enough were free, but in no place at their level of locality.
+    ``mostly_…`` count those of which a cause took longest, the first of equal ones. Where the policy knows no quotas, waiting while
+    too few GPUs are free is capacity delay.
     """
 
     attempts: int = 0
@@ -31,6 +30,23 @@ class Delays(msgspec.Struct):
     fair_share_s: float = 0.0
     capacity_s: float = 0.0
     fragmentation_s: float = 0.0
+    other_s: float = 0.0
+    mostly_fair_share: int = 0
+    mostly_capacity: int = 0
+    mostly_fragmentation: int = 0
+
+    def count(self, delays: delay.Delays) -> None:
+        """Count an attempt."""
+        self.attempts += 1
+        self.delayed += delays.total_us > 0
+        self.fair_share_s += delays.fair_share_us / US_PER_S
+        self.capacity_s += delays.capacity_us / US_PER_S
+        self.fragmentation_s += delays.fragmentation_us / US_PER_S
+        self.other_s += delays.other_us / US_PER_S
+        mostly = delays.mostly
+        self.mostly_fair_share += mostly is delay.Cause.FAIR_SHARE
+        self.mostly_capacity += mostly is delay.Cause.CAPACITY
+        self.mostly_fragmentation += mostly is delay.Cause.FRAGMENTATION
 
 
 class TraceSummary(msgspec.Struct):
@@ -92,11 +108,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def bucket(gpus: int) -> str:
-    """Name the size class of a job (Jeon et al., ATC 2019, section 3)."""
-    return next((name for most, name in BUCKETS if gpus <= most), ">8")
-
-
 class _Finished(NamedTuple):
     """A job that finished; ``total_s`` from submission to end, of it ``ran_s`` with GPUs."""
 
@@ -113,7 +124,7 @@ def figures(jobs: Sequence[TraceJob], attempts: Iterable[Attempt], gpus: int) ->
     jct = [one.total_s for one in done]
     queue_by_size: dict[str, list[float]] = defaultdict(list)
     for one in done:
-        queue_by_size[bucket(one.job.gpus)].append(one.total_s - one.ran_s)
+        queue_by_size[delay.size_of(one.job.gpus)].append(one.total_s - one.ran_s)
     cuts = statistics.quantiles(jct, n=100) if len(jct) > 1 else [0.0] * 99
     slow = [max(1.0, one.total_s / max(one.job.duration_s, SLOWDOWN_LEAST_S)) for one in done]
     span_s = max((one.end_s for one in done), default=0.0) - min((job.submit_s for job in jobs), default=0)
@@ -161,10 +172,6 @@ def delays(jobs: Iterable[TraceJob], attempts: Iterable[Attempt]) -> dict[str, d
             continue
         job = known[attempt.job_id]
         for vc in {job.vc: None, EVERY: None}:
-            for size in (bucket(job.gpus), EVERY):
-                sums = found.setdefault(vc, {}).setdefault(size, Delays())
-                sums.attempts += 1
-                sums.delayed += attempt.queued_s > 0
-                sums.fragmentation_s += attempt.fragmented_s
-                sums.capacity_s += attempt.queued_s - attempt.fragmented_s
+            for size in (delay.size_of(job.gpus), EVERY):
+                found.setdefault(vc, {}).setdefault(size, Delays()).count(attempt.delays)
     return {vc: dict(sorted(sizes.items())) for vc, sizes in sorted(found.items())}
