@@ -91,3 +91,8 @@ _READERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "max-gpus-per-job": ("max_gpus_per_job", _gpus),
     "user-fairness": ("user_fairness", _truth),
 }
+
+
+def known_settings() -> list[str]:
+    """List the names of all settings."""
+    return list(_READERS)
