@@ -67,11 +67,13 @@ def test_nothing_goes_on_the_blacklist_until_the_master_changes_its_mind(joint: 
     assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b2"]
 
 
-@pytest.mark.parametrize("ceiling", ["locality:0", "locality:1"])
-def test_a_ceiling_keeps_a_gang_in_one_rack(joint: ServedJoint, ceiling: str) -> None:
-    app = registered(joint, "gang:3x4", ceiling, "runtime:600")
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_ceiling_keeps_a_gang_in_one_rack(joint: ServedJoint, level: int) -> None:
+    app = registered(joint, "gang:3x4", f"locality:{level}", "runtime:600")
     app.allocate(gpus(3, 4))
-    assert joint.await_state(app.app_id, CONFINED).endswith("in one RDMA domain")
+    sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_FRAGMENTED)
+    assert f"but not at level {level}, " in sentence
+    assert sentence.endswith("in one RDMA domain, and it goes to no looser one")
     free = registered(joint, "gang:3x4", "locality:2@0")
     free.allocate(gpus(3, 4))
     free.hold(3)

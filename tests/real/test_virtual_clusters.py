@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 FULL = reason_pb2.WAITING_REASON_CODE_CLUSTER_FULL
 OVER_QUOTA = reason_pb2.WAITING_REASON_CODE_VC_QUOTA
 AT_MAXIMUM = reason_pb2.WAITING_REASON_CODE_VC_MAXIMUM
-CONFINED = reason_pb2.WAITING_REASON_CODE_CONFINED
+FRAGMENTED = reason_pb2.WAITING_REASON_CODE_FRAGMENTED
 NOT_ASKED = reason_pb2.WAITING_REASON_CODE_NOT_ASKED
 SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2")
 
@@ -93,8 +93,8 @@ def test_a_looser_level_comes_when_its_time_has_passed_and_not_before(tenants: S
         app.hold(1)
     asked_at_s = time.monotonic()
     app = gang(joint, "a", 4, 1)
-    sentence = joint.await_state(app.app_id, CONFINED)
-    assert "8 GPUs are free on 4 servers, but not where it may go: on the fewest servers in one RDMA domain" in sentence
+    sentence = joint.await_state(app.app_id, FRAGMENTED)
+    assert "8 GPUs are free on 4 servers, but not at level 0, on the fewest servers in one RDMA domain" in sentence
     outlook = joint.client.why(app.app_id).outlook
     assert outlook.next_level == 1
     assert 0 < outlook.relaxes_in_s <= RELAX_AFTER_S
