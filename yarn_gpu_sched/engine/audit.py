@@ -8,7 +8,6 @@ from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.repair import holds_of
-from yarn_gpu_sched.engine.settling import settle
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.delay import CAUSES
@@ -133,7 +132,6 @@ def always_a_reason(core: Core) -> Iterator[str]:
 @law(13, "the reason of every line is current, and of the cause that its jobs are told")
 def current_reasons(core: Core) -> Iterator[str]:
     """Look at every line anew, and ask one of its jobs."""
-    settle(core)
     for line in core.queue.lines():
         code, noted = code_of(core, line), line.clock.code
         if code is not noted:
@@ -149,7 +147,6 @@ def current_reasons(core: Core) -> Iterator[str]:
 @law(13, "the last reason in a job's history is why it waits now")
 def noted_reasons(core: Core) -> Iterator[str]:
     """Ask every job that stands in no line."""
-    settle(core)
     for job_id, record in core.state.jobs.items():
         if record.wait.since_us is None or record.wait.joined is not None:
             continue

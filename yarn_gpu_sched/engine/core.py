@@ -48,6 +48,7 @@ class Core:
         self.policy = policy or policy_named(settings.policy)
         self.seen = CapacitySeen()
         self.in_force = InForce(self.state.tenants, self.seen)
+        self.limits_stale: dict[str, None] = {}
         self.by_vc = self.state.tenants.watched = getattr(self.policy, "grouped", False)  # one's own need not say so
         self.waits = Waits()
         self.thresholds = Thresholds()
@@ -85,7 +86,7 @@ class Core:
         user = record.job.user if by_user else ""
         group = self._groups.get((partition, vc, user))
         if group is None:
-            group = self._groups[partition, vc, user] = Group(partition, tuple(lineage(vc)), user)
+            group = self._groups[partition, vc, user] = Group(partition, lineage(vc), user)
         return group
 
     def _step_s(self, record: JobRecord) -> float:
@@ -97,13 +98,19 @@ class Core:
         return min(record.relax_after_s, most_s)
 
     def limits_changed(self, path: str = ROOT) -> None:
-        """Follow a change of what a queue, and those below it, may have: its jobs stand where they belong now."""
+        """Note a change of what a queue, and those below it, may have. Many may be told at once: they are followed together."""
         self.in_force.changed()
         self._groups.clear()
         self.thresholds.stale = True
+        self.limits_stale[path] = None
+
+    def follow_limits(self) -> None:
+        """Follow what was noted: jobs stand where they belong now, within the limits that hold now."""
+        paths = [ROOT] if ROOT in self.limits_stale else list(self.limits_stale)
+        self.limits_stale.clear()
         if not self.by_vc:
             return
-        for line in self.queue.lines_below(path):
+        for line in [line for path in paths for line in self.queue.lines_below(path)]:
             for record in list(line.jobs.values()):
                 self._stand(record)
         for line in self.queue.lines():

@@ -36,7 +36,7 @@ def on_pass(core: Core, _event: Pass) -> None:
     if not core.session.deciding:
         return
     core.counters.passes += 1
-    if core.resting or core.changed_partitions or core.ladder.timers or core.expiring:
+    if core.limits_stale or core.resting or core.changed_partitions or core.ladder.timers or core.expiring:
         _wake(core)
     if (core.session.settled or core.session.settle(core.now_s)) and core.to_check:
         check_all(core)
@@ -79,7 +79,9 @@ def end_pauses(core: Core) -> None:
 
 
 def _wake(core: Core) -> None:
-    """Bring back who waited for time or for servers."""
+    """Bring back who waited for time, for servers or for other limits."""
+    if core.limits_stale:
+        core.follow_limits()
     end_pauses(core)
     end_overdue(core)
     for job_id in core.ladder.due(core.now_s):

@@ -117,6 +117,8 @@ class Engine:
     def next_wake_s(self) -> float | None:
         """Say when another `Pass` could decide differently without any other event; None if never."""
         core = self._core
+        if core.limits_stale:
+            core.follow_limits()
         if not core.session.deciding:
             return None
         if core.changed_partitions or (core.unexamined and core.queue.anybody()):
@@ -186,6 +188,7 @@ class Engine:
 
     def audit(self) -> list[Broken]:
         """Check the laws; an empty list if all hold."""
+        settling.settle(self._core)
         return audit(self._core)
 
     def snapshot(self) -> bytes:

@@ -48,6 +48,7 @@ class InForce:
         self._limits: dict[tuple[str, str], Limits] = {}
         self._settings: dict[str, QueueSettings] = {}
         self._parts: dict[str, float | None] = {}
+        self._bounds: dict[tuple[str, str], list[tuple[str, Limits]]] = {}
         self._partitions: dict[str, list[str]] = {}
         self._warnings: dict[str, list[str]] = {}
         self._oversubscribed: dict[str, list[str]] = {}
@@ -99,6 +100,18 @@ class InForce:
             self._refresh()
         return self._limits.get((path, partition), NO_LIMITS)
 
+    def bounds(self, vc: str, partition: str) -> list[tuple[str, Limits]]:
+        """List the maxima of a partition that hold for a virtual cluster, the lowest queue's first."""
+        if self._stale:
+            self._refresh()
+        bounds = self._bounds.get((vc, partition))
+        if bounds is None:
+            found = [(path, self._limits.get((path, partition), NO_LIMITS)) for path in lineage(vc)[::-1]]
+            bounds = self._bounds[vc, partition] = [
+                one for one in found if any(most is not None for most in one[1][2:])
+            ]
+        return bounds
+
     def part(self, path: str) -> float | None:
         """Say what part of all GPUs ever seen a queue's quotas are, at most all; None if it has none."""
         self._refresh()
@@ -127,6 +140,7 @@ class InForce:
         self._limits.clear()
         self._settings.clear()
         self._parts.clear()
+        self._bounds.clear()
         self._partitions.clear()
         self._warnings = {}
         self._oversubscribed = {}

@@ -8,7 +8,9 @@ from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.shares import lineage
-from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
+from yarn_gpu_sched.model.tenants import Tenants, Use, VirtualClusterRecord
+
+NO_USE = Use()
 
 
 class Forbidden(NamedTuple):
@@ -36,12 +38,17 @@ def barred(tenants: Tenants, in_force: InForce, want: JobWant, lending: Iterable
 
 def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
     """Say which queue's maximum a want would exceed in a partition, the lowest queue's first; None if none."""
-    record: VirtualClusterRecord | None = tenants.by_path[want.vc]
-    while record is not None:
-        found = _over_own(record, in_force, want, partition)
-        if found is not None:
-            return found
-        record = record.above
+    total = want.total
+    for path, limits in in_force.bounds(want.vc, partition):
+        use = tenants.by_path[path].uses.get(partition, NO_USE)
+        for asked, used, most, unit in (
+            (total.gpus, use.gpus, limits.maximum_gpus, "GPUs"),
+            (total.memory_mb, use.memory_mb, limits.maximum_mb, "MB of memory"),
+            (total.vcores, use.vcores, limits.maximum_vcores, "vcores"),
+        ):
+            if most is not None and asked and used + asked > most:
+                sentence = f"queue {path} uses {used} of the {most} {unit} that it may use"
+                return Forbidden(ReasonCode.VC_MAXIMUM, path, sentence)
     return None
 
 
@@ -55,23 +62,6 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
         return None
     sentence = f"user {user} uses {used} GPUs in {record.path}, where a user may use {most}"
     return Forbidden(ReasonCode.USER_LIMIT, record.path, sentence)
-
-
-def _over_own(record: VirtualClusterRecord, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
-    limits = in_force.limits(record.path, partition)
-    if limits.maximum_gpus is None and limits.maximum_mb is None and limits.maximum_vcores is None:
-        return None
-    use = record.uses.get(partition)
-    total = want.total
-    for asked, used, most, unit in (
-        (total.gpus, 0 if use is None else use.gpus, limits.maximum_gpus, "GPUs"),
-        (total.memory_mb, 0 if use is None else use.memory_mb, limits.maximum_mb, "MB of memory"),
-        (total.vcores, 0 if use is None else use.vcores, limits.maximum_vcores, "vcores"),
-    ):
-        if asked and most is not None and used + asked > most:
-            sentence = f"queue {record.path} uses {used} of the {most} {unit} that it may use"
-            return Forbidden(ReasonCode.VC_MAXIMUM, record.path, sentence)
-    return None
 
 
 def over_job_limit(in_force: InForce, want: JobWant) -> str:

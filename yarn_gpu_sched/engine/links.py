@@ -71,6 +71,7 @@ def _clear(core: Core) -> None:
     core.seen.forget_present()
     core.queue.clear()
     core.thresholds.clear()
+    core.limits_stale.clear()
     core.resting.clear()
     core.to_check.clear()
     core.to_refuse.clear()

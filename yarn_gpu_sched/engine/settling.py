@@ -29,6 +29,8 @@ def advance(core: Core, now_s: float) -> None:
 
 def settle(core: Core) -> None:
     """Find out why everybody waits now."""
+    if core.limits_stale:
+        core.follow_limits()
     waits, thresholds = core.waits, core.thresholds
     for line in waits.gone.values():
         thresholds.remove(line)

@@ -211,6 +211,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
         elif any(core.state.decisions[decision_id].hold_until_s is not None for decision_id in record.decisions):
             core.ahead[record.job.job_id] = None
         core.changed(record)
+    core.follow_limits()
     core.unexamined = True
     core.touched.clear()
     core.waits.unsettled.clear()  # why they wait was written down

@@ -8,6 +8,7 @@ each, to the largest fractions (ties: by path), so that siblings that have all o
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from yarn_gpu_sched.model.capacity_text import Amount, Measure
@@ -30,12 +31,13 @@ def parent_of(path: str) -> str | None:
     return above if dot else None
 
 
-def lineage(path: str) -> list[str]:
+@lru_cache(maxsize=65_536)
+def lineage(path: str) -> tuple[str, ...]:
     """List the queues from the one below the root down to this one."""
     names = [path]
     while (above := parent_of(names[-1])) is not None and above != ROOT:
         names.append(above)
-    return names[::-1]
+    return tuple(names[::-1])
 
 
 def translate(amounts: Mapping[str, Amount | None], total: int) -> dict[str, Part]:
