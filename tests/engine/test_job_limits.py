@@ -1,6 +1,6 @@
 """What one job may have: refused where it could never run, kept from growing beyond it, ended when its time is over."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ def world_of(*, policy: str = "philly", settle_left_s: float = 0.0, **queue: obj
     return world
 
 
-def settings(**pairs: int) -> dict[str, Sequence[tuple[str, str]]]:
+def settings(**pairs: int) -> dict[str, Any]:
     return {"settings": tuple((name.replace("_", "-"), str(value)) for name, value in pairs.items())}
 
 
@@ -172,7 +172,8 @@ def test_an_end_that_the_resource_manager_refused_is_ordered_again() -> None:
     runs(world, "j")
     world.now_s = 60.0
     world.decide()
-    world.refuse(*[one for one in world.commands if isinstance(one, RefuseJob)])
+    (order,) = [one for one in world.commands if isinstance(one, RefuseJob)]
+    world.refuse(order)
     world.now_s = 61.0
     world.decide()
     assert [one.job_id for one in world.refusals] == ["j", "j"]
