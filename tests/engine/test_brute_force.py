@@ -51,8 +51,7 @@ class Oracle:
         for path in [*up(want.vc)][-2::-1]:
             used, quota = self._ledger.held[path, want.partition, "gpus"], self._quotas.get((path, want.partition))
             turn.append((not quota, used / quota if quota else float(used), path))
-        by_user = self._ledger.said(want.vc, "user-fairness") == "true"
-        if by_user or self._ledger.setting(want.vc, "max-gpus-per-user") is not None:
+        if self._ledger.said(want.vc, "user-fairness") == "true":
             user = want.record.job.user
             turn.append((False, float(self._ledger.user_gpus_of[want.vc, user, want.partition]), user))
         job = want.record.job

@@ -158,12 +158,26 @@ def test_one_users_sweep_of_8562_jobs_does_not_block_the_others_of_its_virtual_c
     assert world.engine.counters.searches - before <= 4 * 40, "the sweep is looked at as one"
 
 
-def test_without_turns_for_users_who_came_first_goes_first() -> None:
+@pytest.mark.parametrize("settings", [(), (("max-gpus-per-user", "4"),)], ids=["no limit", "a limit for each user"])
+def test_without_turns_for_users_who_came_first_goes_first(settings: tuple[tuple[str, str], ...]) -> None:
     world = world_of(1)
-    world.configure("root.a", quota_gpus=4)
+    world.configure("root.a", quota_gpus=4, settings=settings)
     for name, user in (("a1", "ann"), ("a2", "ann"), ("a3", "ann"), ("a4", "ann"), ("b1", "bob")):
         submit(world, name, "root.a", user=user)
     assert order(world) == ["a1", "a2", "a3", "a4"]
+
+
+def test_a_limit_for_each_user_changes_no_order_and_holds_back_its_user_alone() -> None:
+    world = world_of(2)
+    world.configure("root.a", quota_gpus=8, settings=(("max-gpus-per-user", "4"),))
+    submit(world, "a1", "root.a", 2, user="ann")
+    assert order(world) == ["a1"]
+    submit(world, "b1", "root.a", 2, user="bob")
+    submit(world, "a2", "root.a", 2, user="ann", priority=1)
+    submit(world, "a3", "root.a", user="ann", priority=2)
+    submit(world, "b2", "root.a", user="bob")
+    submit(world, "nobody", "root.a", user="")
+    assert order(world) == ["a3", "b1", "b2", "nobody"], "by priority, then who came first; a2 would be one too many"
 
 
 def test_with_turns_who_uses_least_goes_first() -> None:

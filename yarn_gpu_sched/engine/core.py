@@ -86,7 +86,9 @@ class Core:
         user = record.job.user if by_user else ""
         group = self._groups.get((partition, vc, user))
         if group is None:
-            group = self._groups[partition, vc, user] = Group(partition, lineage(vc), user)
+            group = self._groups[partition, vc, user] = Group(
+                partition, lineage(vc), user, by_user, settings.user_fairness
+            )
         return group
 
     def _step_s(self, record: JobRecord) -> float:

@@ -14,7 +14,7 @@ from yarn_gpu_sched.policy.intent import Intent, Place, Wait
 from yarn_gpu_sched.policy.view import View, Want
 
 Turn = tuple[tuple[bool, float, str], ...]
-"""Whose turn it is: less goes first. A level of the queues each, from the top, then the user."""
+"""Whose turn it is: less goes first. A level of the queues each, from the top, then the user or the place of its first job."""
 
 
 class Philly:
@@ -63,10 +63,13 @@ class _Round:
         known = self._counted.get(group)
         if known is None or known[0] != self._placed:
             known = self._counted[group] = (self._placed, _shares(self._view, group))
-        if not group.user:
+        if not group.by_user or first is None:
             return known[1]
-        follows = first is not None and first.follows_gang
-        return (*known[1], (not follows, float(self._view.used_by(group)), group.user))
+        if group.turns:
+            return (*known[1], (not first.follows_gang, float(self._view.used_by(group)), group.user))
+        job = first.job
+        place = (not first.follows_gang, float(-job.priority), ""), (False, job.submit_time_s, job.job_id)
+        return (*known[1], (False, 0.0, group.partition), *place)
 
 
 def _shares(view: View, group: Group) -> Turn:
