@@ -78,6 +78,13 @@ class ScriptedJobs(jobs_pb2_grpc.JobsServiceServicer):
         self.deadlines_s.append(context.time_remaining())
         return self.answer_job(request, context) or jobs_pb2.GetJobResponse()
 
+    def ListDelays(
+        self, request: jobs_pb2.ListDelaysRequest, context: grpc.ServicerContext
+    ) -> jobs_pb2.ListDelaysResponse:
+        self.calls.append(f"ListDelays {request.virtual_cluster!r}")
+        self.deadlines_s.append(context.time_remaining())
+        return jobs_pb2.ListDelaysResponse(rows=[jobs_pb2.DelayRow(virtual_cluster="root.a", size="1", waits=2)])
+
     def GetWaitingReason(
         self, request: jobs_pb2.GetWaitingReasonRequest, context: grpc.ServicerContext
     ) -> jobs_pb2.GetWaitingReasonResponse:

@@ -52,12 +52,12 @@ def test_every_default_is_the_setting_s() -> None:
         name = re.search(r"\(`(\w+)`\)", row[0])
         if name:
             stated[name[1]] = (row[1].removesuffix(" s"), row[2])
-    for name, (value, right) in stated.items():
-        field = Settings.model_fields[name]
+    for setting, (value, right) in stated.items():
+        field = Settings.model_fields[setting]
         extra = field.json_schema_extra
         assert isinstance(extra, dict)
-        assert value == (f"{field.default:g}" if isinstance(field.default, float) else field.default), name
-        assert right == extra["right"], name
+        assert value == (f"{field.default:g}" if isinstance(field.default, float) else field.default), setting
+        assert right == extra["right"], setting
     assert (rows("| default | value |")[-1][1], 16) == ("16", HISTORY_MAX)
 
 
