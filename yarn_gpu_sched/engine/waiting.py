@@ -1,4 +1,4 @@
-"""Why a job waits: computed when somebody asks, never while deciding (law 13)."""
+"""Why a job waits, in words and numbers, for who asks. The reason of each line is kept while scheduling (`settling`, law 13)."""
 
 from collections.abc import Iterable
 

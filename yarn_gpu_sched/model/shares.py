@@ -6,7 +6,7 @@ each, to the largest fractions (ties: by path), so that siblings that have all o
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -110,8 +110,3 @@ def _nearest(path: str | None, found: Mapping[str, int | None]) -> int | None:
             return units
         path = parent_of(path)
     return None
-
-
-def over(parts: Mapping[str, Part], children: Iterable[str]) -> int:
-    """Add up the units of these queues."""
-    return sum(parts[path].units or 0 for path in children)

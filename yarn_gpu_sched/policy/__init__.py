@@ -24,10 +24,13 @@ The contract, for whoever writes a policy:
 
 `Intent` is a tagged union that grows: suspending, resuming, migrating, resizing a job and sharing a GPU become further members of
 it, each with the engine's check beside it; a policy that does not know them is not touched. What a policy may read grows in the
-same way: `View` gets further questions (use and quota of a virtual cluster).
+same way.
 
-Which there are: `Fifo` (later jobs may pass a blocked one), `FifoStrict` (they may not), `Sjf` (the shortest first); and, for
-replay, `Srtf`, `Las` and `Tiresias`, which stop running gangs by rules of their own, not by law 7.
+A policy with ``grouped`` goes by virtual clusters: `View.groups` lists those in which somebody is ready, `View.next_of` gives the
+first of one, `View.share` what a queue uses and its quota. Limits of queues hold with such a policy alone; the engine keeps to them.
+
+Which there are: `Philly` (by virtual clusters), `Fifo` (later jobs may pass a blocked one), `FifoStrict` (they may not), `Sjf` (the
+shortest first); and, for replay, `Srtf`, `Las` and `Tiresias`, which stop running gangs by rules of their own, not by law 7.
 """
 
 from yarn_gpu_sched.policy.facts import Facts

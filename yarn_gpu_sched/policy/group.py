@@ -8,8 +8,8 @@ from yarn_gpu_sched.policy.facts import Facts
 class Group(NamedTuple):
     """The jobs of a virtual cluster that ask for one partition; of one user, where users take turns or have a limit of their own.
 
-    ``path`` names the queues from the one below the root down to the virtual cluster. ``by_user``: each user stands apart. ``turns``:
-    they take turns by what they use; else all go in one order.
+    ``path`` names the queues from the one below the root down to the virtual cluster. ``by_user``: each user stands apart.
+    ``turns``: they take turns by what they use; else all go in one order.
     """
 
     partition: str
