@@ -282,3 +282,15 @@ def test_a_decision_of_an_older_attempt_answers_no_ask_of_the_new_one_after_a_re
     for one in (world, again):
         one.refuse(old, OutcomeCode.NO_ATTEMPT)
         assert len(one.decide()) == 1
+
+
+def test_what_a_decision_holds_is_charged_to_the_partitions_of_its_servers_after_a_restore_too() -> None:
+    world = World().up(server("s1"), server("s2"))
+    world.submit("j", "gang:2x4")
+    world.ask("j", ask(2, worker(4)))
+    world.decide()
+    world.change(server("s2", partition="p"))
+    again = Engine.restore(world.engine.snapshot())
+    assert again.audit() == []
+    uses = again._core.state.tenants.by_path["root.a"].uses
+    assert {partition: use.gpus for partition, use in uses.items()} == {"": 4, "p": 4}

@@ -238,8 +238,8 @@ class ClusterState:
         record.decisions.add(decision_id)
         for part in decision.parts:
             part.use.in_flight[decision_id] = part
-        if decision.parts:
-            self._charge(record, decision.parts[0].use.server.partition, decision.held, 1)
+        for partition, amount in _by_partition(decision):
+            self._charge(record, partition, amount, 1)
         for key, count in decision.members if decision.attempt == record.job.attempt else ():
             record.in_flight[key] = record.in_flight.get(key, 0) + count
         if decision.application_master and decision.parts and decision.parts[0].use.gpus:
@@ -314,3 +314,11 @@ class ClusterState:
             self._count_master(decision.job_id, amount, -1)
         use.give(part.memory_mb, part.vcores, part.mask, part.gpus)
         self.index.update(use)
+
+
+def _by_partition(decision: Decision) -> list[tuple[str, Resource]]:
+    """Say what a decision holds of which partition: of one, unless a server went to another while it was under way."""
+    parts = decision.parts
+    if len({part.use.server.partition for part in parts}) <= 1:
+        return [(parts[0].use.server.partition, decision.held)] if parts else []
+    return [(part.use.server.partition, Resource(part.memory_mb, part.vcores, part.gpus)) for part in parts]
