@@ -102,6 +102,27 @@ def test_a_job_without_a_gang_grows_to_what_a_job_may_use_and_on_when_that_is_li
     assert len(world.live("spark")) == 5
 
 
+def test_what_is_held_for_a_lost_member_is_given_to_its_replacement_in_a_job_that_uses_all_it_may() -> None:
+    world = world_of(**settings(max_gpus_per_job=8))
+    world.submit("j", "gang:2x4")
+    world.ask("j", ask(2, worker(4)))
+    world.run()
+    lost = world.live("j")[0]
+    world.release(lost.container_id, lost=True)
+    world.ask("j", ask(1, worker(4)))
+    (placed,) = world.decide()
+    assert [one.server_id for one in placed.assignments] == [lost.server_id]
+
+
+def test_what_is_held_for_the_gang_of_a_master_is_given_to_it_in_a_job_that_uses_all_it_may() -> None:
+    world = world_of(**settings(max_gpus_per_job=5))
+    world.submit("j", "gang:2x2")
+    world.ask("j", ask(1, worker(1), 0, am=True))
+    world.run()
+    world.ask("j", ask(2, worker(2)))
+    assert [len(one.assignments) for one in world.run()] == [2]
+
+
 def test_where_the_policy_knows_no_virtual_clusters_nothing_of_theirs_limits_a_job() -> None:
     world = world_of(policy="fifo", maximum_gpus=1, **settings(max_gpus_per_job=1, max_runtime_s=5))
     world.submit("j", "gang:2x2", "runtime:50")

@@ -219,7 +219,7 @@ class Core:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
         want = want_of(record) if record.backoff_until_s <= self.now_s else None
-        return None if want is None or (self.by_vc and over_job_limit(self.in_force, want)) else want
+        return None if want is None or (self.by_vc and over_job_limit(self.state, self.in_force, want)) else want
 
     def settle_job(self, record: JobRecord) -> None:
         """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""

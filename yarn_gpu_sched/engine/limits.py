@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.shares import lineage
@@ -64,15 +65,20 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
     return Forbidden(ReasonCode.USER_LIMIT, record.path, sentence)
 
 
-def over_job_limit(in_force: InForce, want: JobWant) -> str:
+def over_job_limit(state: ClusterState, in_force: InForce, want: JobWant) -> str:
     """Say what one job may use of GPUs in its virtual cluster, if it would use more with what it wants; empty if not.
 
     A gang that is larger by itself is refused; this keeps a job that asks one container after the other from growing beyond it.
+    What is held for the job is for what it wants, and does not count beside that.
     """
     most = in_force.settings(want.vc).max_gpus_per_job
-    if most is None or not want.gpus or want.record.used_gpus + want.gpus <= most:
+    if most is None or not want.gpus:
         return ""
-    return f"it uses {want.record.used_gpus} GPUs, and a job of queue {want.vc} may use {most} (ygs.max-gpus-per-job)"
+    decisions = [state.decisions[decision_id] for decision_id in want.record.decisions]
+    used = want.record.used_gpus - sum(one.held.gpus for one in decisions if one.hold_until_s is not None)
+    if used + want.gpus <= most:
+        return ""
+    return f"it uses {used} GPUs, and a job of queue {want.vc} may use {most} (ygs.max-gpus-per-job)"
 
 
 def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, gpus_at_once: int) -> str:

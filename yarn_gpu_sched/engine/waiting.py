@@ -194,7 +194,7 @@ class _Answer:
         return self._fragmented(code) if CAUSES[code] is Cause.FRAGMENTATION else self._too_few(code)
 
     def _in_no_line(self) -> WaitingReason:
-        over = over_job_limit(self._core.in_force, self._want) if self._core.by_vc else ""
+        over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""
         if over:
             return self._say(ReasonCode.USER_LIMIT, f"{self._asks()}; {over}")
         return self._say(ReasonCode.DECIDED, "the resource manager is told to start it anew as a whole")
