@@ -174,6 +174,20 @@ def test_waiting_counts_for_nothing_of_the_time_that_a_job_may_run() -> None:
     assert world.engine.next_wake_s() == 160.0
 
 
+def test_a_job_that_moves_to_another_queue_has_run_since_it_was_placed() -> None:
+    world = world_of(**settings(max_runtime_s=60))
+    world.configure("root.b", **settings(max_runtime_s=70))
+    runs(world, "j", submit_time_s=1.0)
+    world.now_s = 50.0
+    world.submit("j", "gang:2x1", vc="root.b", submit_time_s=1.0)
+    uses, _ = world.engine.virtual_clusters()
+    assert [one.virtual_cluster.path for one in uses if one.jobs_running] == ["root.b"]
+    world.now_s = 69.9
+    assert refused(world) == []
+    world.now_s = 70.0
+    assert [job_id for job_id, _ in refused(world)] == ["j"]
+
+
 def test_a_recovered_job_is_ended_too_when_its_time_is_over_and_a_limit_that_is_lifted_ends_nobody() -> None:
     world = world_of(**settings(max_runtime_s=60))
     runs(world, "j", recovered=True)

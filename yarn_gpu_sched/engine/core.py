@@ -257,6 +257,16 @@ class Core:
             record.started_s = self.now_s if record.started_s is None else record.started_s
             watch(self, record)
 
+    def move(self, record: JobRecord, vc: str) -> None:
+        """Count a job, before it is there, for the virtual cluster to which it goes; it has run and waits as long as before."""
+        before, after = self.state.virtual_clusters[record.job.vc], self.state.virtual_cluster(vc)
+        if record.counted is PENDING:
+            before.jobs_pending -= 1
+            after.jobs_pending += 1
+        elif record.counted is RUNNING:
+            before.jobs_running -= 1
+            after.jobs_running += 1
+
     def _stop(self, record: JobRecord) -> None:
         """Count what a job has attained that runs no more."""
         started_s = self.running.pop(record.job.job_id).started_s

@@ -5,6 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.engine.gathering import asks_changed, forget
+from yarn_gpu_sched.engine.overdue import watch
 from yarn_gpu_sched.engine.repair import made_whole
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import ANYWHERE
@@ -84,11 +85,14 @@ def _introduce(core: Core, record: JobRecord) -> None:
 
 def _change(core: Core, record: JobRecord, job: Job) -> None:
     before = record.job
-    if job.vc != before.vc:
-        core.uncount(record)
+    moves = job.vc != before.vc
+    if moves:
+        core.move(record, job.vc)
         core.thresholds.stale = True  # its masters count for another one
         record.backoff = None  # the limit that it ran into may have been its virtual cluster's
     core.state.move_job(record, job)
+    if moves:
+        watch(core, record)
     if job.recovered and record.refusal and not record.overdue:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
