@@ -10,6 +10,7 @@ from yarn_gpu_sched.model.job import JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.server import ServerState
+from yarn_gpu_sched.model.virtual_cluster import QueueCapacity
 
 S = 1_000_000
 PHILLY = EngineSettings(policy="philly")
@@ -287,3 +288,45 @@ def test_the_cause_that_took_longest_is_the_first_of_equal_ones() -> None:
     assert Delays(1, 1, 0, 0).mostly is Cause.FAIR_SHARE
     assert Delays(1, 2, 2, 0).mostly is Cause.CAPACITY
     assert Delays().mostly is None
+
+
+def test_a_master_waits_for_another_reason_once_its_queue_may_have_one_though_all_masters_hold_as_much_as_before() -> (
+    None
+):
+    world = World(EngineSettings(policy="philly", am_share=0.1)).up(server("s1", memory_mb=10_240, vcores=100))
+    for queue in ("a", "b"):
+        world.configure(f"root.{queue}", quota_gpus=2)
+    world.submit("first", vc="root.a")
+    world.ask("first", ask(1, AM, 0, am=True))
+    world.submit("workers", vc="root.b")
+    world.ask("workers", ask(2, worker(1)))
+    world.run()
+    world.submit("waits", vc="root.a")
+    world.ask("waits", ask(1, worker(3, AM.memory_mb), 0, am=True))
+    world.submit("other", vc="root.b")
+    world.decide()
+    world.audited = False  # who audits looks for reasons before the instant is over
+    world.now_s = 10.0
+    world.release(next(one.container_id for one in world.engine._core.state.jobs["first"].containers.values()))
+    world.ask("other", ask(1, AM, 0, am=True))
+    world.decide()
+    world.now_s = 20.0
+    assert history(world, "waits")[-2:] == [(ReasonCode.AM_LIMIT, 0.0), (ReasonCode.VC_QUOTA, 10.0)]
+
+
+def test_who_may_not_have_what_another_partition_lends_waits_for_the_rest_from_the_very_instant_of_the_servers() -> (
+    None
+):
+    world = World(PHILLY).up(server("s1"), server("s2"), server("lends", 8, partition="p", lends=True))
+    world.configure("root.a", capacities=(QueueCapacity("p", "", "[yarn.io/gpu=0]"),))
+    for name, size in (("one", 3), ("two", 3), ("three", 1), ("four", 1)):
+        gang(world, name, 1, size, vc="root.b")
+    world.run()
+    world.now_s = 5.0
+    world.audited = False  # who audits looks for reasons before the instant is over
+    gang(world, "j", 1, 2)
+    world.change(server("s3", 0))
+    world.now_s = 10.0
+    world.end("one")
+    world.now_s = 20.0
+    assert history(world, "j") == [(ReasonCode.VC_MAXIMUM, 5.0), (ReasonCode.FRAGMENTED, 10.0)]

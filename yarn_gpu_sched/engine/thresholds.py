@@ -73,7 +73,7 @@ class Thresholds:
         self._left: dict[str, dict[str, Threshold]] = {}
         self._masters: dict[int, Line] = {}
         self._barred: dict[int, Line] = {}
-        self._masters_hold: tuple[int, int] = (0, 0)
+        self._masters_seen = 0
 
     def clear(self) -> None:
         """Forget all lines."""
@@ -126,22 +126,25 @@ class Thresholds:
         if self.used:
             self._follow_use(core)
         self._follow_limits(core)
-        masters = core.state.masters
-        if self._masters and (masters.memory_mb, masters.vcores) != self._masters_hold:
-            self._masters_hold = (masters.memory_mb, masters.vcores)
+        changes = core.state.masters_changes
+        if self._masters and changes != self._masters_seen:
+            self._masters_seen = changes
             for line in self._masters.values():
                 turn(core, line)
 
     def _follow_limits(self, core: Core) -> None:
+        judged = [line for line in self.judged.values() if line.jobs]
+        self._note_barred()
+        for line in (*judged, *self._barred.values()):
+            turn(core, line)
+
+    def _note_barred(self) -> None:
+        """Watch the lines that are kept from a partition that lends: their reasons go by what is free elsewhere."""
         for number, line in self.judged.items():
             self._barred.pop(number, None)
-            if line.jobs:
-                turn(core, line)
-                if line.barred:
-                    self._barred[number] = line
+            if line.jobs and line.barred:
+                self._barred[number] = line
         self.judged.clear()
-        for line in self._barred.values():
-            turn(core, line)
 
     def _follow_use(self, core: Core) -> None:
         for path in dict.fromkeys(path for vc in self.used for path in lineage(vc)):
@@ -158,7 +161,7 @@ class Thresholds:
             for partition, threshold in by_partition.items():
                 threshold.value = headroom(core, path, partition)
         self.used.clear()
-        self.judged.clear()
+        self._note_barred()
 
 
 def _remove(thresholds: dict[str, Threshold], key: str, size: int, number: int) -> None:

@@ -35,7 +35,7 @@ class ServerIndex(Protocol):
 
 
 class ClusterState:
-    """What is where, and the sums over it."""
+    """What is where, and the sums over it. ``masters_changes`` counts the changes of what masters hold, whosever they are."""
 
     def __init__(self, index: ServerIndex, cpu_share: float) -> None:
         self.index = index
@@ -50,6 +50,7 @@ class ClusterState:
         self.used_mb = self.used_vcores = self.used_gpus = 0
         self.gpu_servers_mb = self.gpu_servers_vcores = 0
         self.masters = Masters()
+        self.masters_changes = 0
 
     @property
     def used(self) -> Resource:
@@ -117,6 +118,7 @@ class ClusterState:
                 self._count_master(decision.job_id, decision.total, sign)
 
     def _count_master(self, job_id: str, resource: Resource, sign: int) -> None:
+        self.masters_changes += 1
         self.masters.count(resource, sign)
         self.virtual_clusters[self.jobs[job_id].job.vc].masters.count(resource, sign)
 
