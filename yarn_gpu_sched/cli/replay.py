@@ -94,7 +94,7 @@ def replay_errors() -> Iterator[None]:
 )
 @click.option("--out", "folder", required=True, type=_Folder(path_type=Path), metavar="DIR", help="For the results.")
 @click.option("--force", is_flag=True, help="Replace results that are in DIR already.")
-@click.option("--quotas", type=file_type, metavar="FILE", help="Quotas: checked and written down, not kept yet.")
+@click.option("--quotas", type=file_type, metavar="FILE", help="Quotas; only policy philly keeps them.")
 @click.option("--vcs", type=click.IntRange(1, VCS_MAX), help="Deal jobs that name no virtual cluster to so many.")
 @click.option(
     "--relax-after",

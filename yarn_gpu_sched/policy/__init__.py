@@ -27,7 +27,7 @@ it, each with the engine's check beside it; a policy that does not know them is 
 same way.
 
 A policy with ``grouped`` goes by virtual clusters: `View.groups` lists those in which somebody is ready, `View.next_of` gives the
-first of one, `View.share` what a queue uses and its quota. Limits of queues hold with such a policy alone; the engine keeps to them.
+first of one, `View.share` what a queue uses and its quota. Limits of queues hold with such a policy alone, by the engine.
 
 Which there are: `Philly` (by virtual clusters), `Fifo` (later jobs may pass a blocked one), `FifoStrict` (they may not), `Sjf` (the
 shortest first); and, for replay, `Srtf`, `Las` and `Tiresias`, which stop running gangs by rules of their own, not by law 7.
