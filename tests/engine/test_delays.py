@@ -245,6 +245,21 @@ def test_servers_that_drain_are_named_where_their_gpus_would_do() -> None:
     assert delays(world, "j") == Delays(capacity_us=2 * S)
 
 
+def test_gpus_that_are_held_for_another_gang_are_named_where_they_would_do() -> None:
+    world = world_of(2, 2)
+    gang(world, "whole", 2, 2, vc="root.b")
+    world.run()
+    world.release(world.live("whole")[0].container_id, lost=True)
+    gang(world, "j", 2)
+    world.decide()
+    assert world.why("j") == "held: asks 2 GPUs at once, 2 x 1; 0 GPUs are free on 0 servers, 2 are held for other gangs"
+    world.now_s = 3.0
+    assert delays(world, "j") == Delays(capacity_us=3 * S)
+    gang(world, "larger", 3)
+    world.decide()
+    assert world.why("larger").startswith("cluster_full: "), "what is held would not be enough"
+
+
 def test_only_the_last_reasons_are_remembered() -> None:
     world = world_of(4)
     world.configure("root.a", quota_gpus=1)
