@@ -162,6 +162,25 @@ def test_waits_are_added_up_by_cause_and_size() -> None:
     assert [waits[cause, ">8"] for cause in Cause] == [0, 4, 0, 0]
 
 
+async def test_waits_are_shown_by_virtual_cluster_and_cause_while_they_last(
+    service: Service, clock: FakeClock, link: Link
+) -> None:
+    told = [changes.virtual_cluster("root.a", quota_gpus=1), changes.server("s1", gpus=4)]
+    told += [changes.job("j", vc="root.a"), changes.job("nowhere", vc="root.nobody")]
+    await link().open(*told)
+    await settled(service)
+    clock.advance(30.0)
+    await settled(service)
+    shown = {
+        (vc, cause): service.metrics.registry.get_sample_value("ygs_vc_waited_seconds", {"vc": vc, "cause": cause})
+        or 0.0
+        for vc in ("root.a", "other")
+        for cause in ("other", "capacity")
+    }
+    assert shown["root.a", "other"] == shown["other", "other"] >= 20.0
+    assert shown["root.a", "capacity"] == 0.0
+
+
 async def test_hostile_names_make_no_series(service: Service, clock: FakeClock, link: Link) -> None:
     hostile = ['evil"} 1\n', "\x1b[31m", "x" * 200]
     await link().open(

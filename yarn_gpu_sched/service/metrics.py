@@ -33,6 +33,9 @@ class Metrics:
         )
         self.vc_warnings = self._gauge("vc_warnings", "What is wrong with the configuration of virtual clusters.")
         self.waited = self._gauge("waited_seconds", "How long jobs waited, by cause and GPUs at once.", "cause", "size")
+        self.vc_waited = self._gauge(
+            "vc_waited_seconds", "How long jobs of a virtual cluster waited, by cause.", "vc", "cause"
+        )
         self.servers = self._gauge("servers", "Servers known.")
         self.link_up = self._gauge("link_up", "1 while a resource manager is connected.")
         self.link_epoch = self._gauge("link_epoch", "Epoch of the last resource manager.")

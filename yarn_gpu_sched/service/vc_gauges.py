@@ -39,8 +39,9 @@ class VirtualClusterGauges:
         self._next_s = self._clock.now_s() + EVERY_S
         uses, _ = self._engine.virtual_clusters(limit=LOOKED_AT_MAX)
         self._metrics.vc_warnings.set(sum(len(use.warnings) for use in uses))
-        self._show(_shares(uses))
-        self._show_waits()
+        shares = _shares(uses)
+        self._show(shares)
+        self._show_waits({vc for vc, _ in shares})
 
     def _show(self, shares: Shares) -> None:
         gauge = self._metrics.vc_gpus
@@ -54,22 +55,34 @@ class VirtualClusterGauges:
             gauge.remove(*labels)
         self._shown = shown
 
-    def _show_waits(self) -> None:
-        waits = waited_us(self._engine.delays())
+    def _show_waits(self, named: set[str]) -> None:
+        rows = self._engine.delays(now_s=self._clock.now_s())
+        waits = waited_us(rows)
         for cause in Cause:
             for size in SIZES:
                 self._metrics.waited.labels(cause.name.lower(), size).set(waits[cause, size] / 1e6)
+        by_vc: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            vc = one_line(row.vc) if row.vc in named else OTHER
+            for cause, us in _by_cause(row):
+                by_vc[vc, cause.name.lower()] += us
+        self._metrics.vc_waited.clear()
+        for labels, us in by_vc.items():
+            self._metrics.vc_waited.labels(*labels).set(us / 1e6)
 
 
 def waited_us(rows: Iterable[DelayRow]) -> Counter[tuple[Cause, str]]:
     """Add up how long was waited, by cause and size, over all virtual clusters; those that wait now count too."""
     waits: Counter[tuple[Cause, str]] = Counter()
     for row in rows:
-        both = row.delays.plus(row.waiting_delays)
-        by_cause = (both.fair_share_us, both.capacity_us, both.fragmentation_us, both.other_us)
-        for cause, us in zip(Cause, by_cause, strict=True):
+        for cause, us in _by_cause(row):
             waits[cause, row.size] += us
     return waits
+
+
+def _by_cause(row: DelayRow) -> list[tuple[Cause, int]]:
+    both = row.delays.plus(row.waiting_delays)
+    return list(zip(Cause, (both.fair_share_us, both.capacity_us, both.fragmentation_us, both.other_us), strict=True))
 
 
 def _shares(uses: list[VirtualClusterUse]) -> Shares:
