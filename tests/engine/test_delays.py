@@ -252,7 +252,9 @@ def test_gpus_that_are_held_for_another_gang_are_named_where_they_would_do() -> 
     world.release(world.live("whole")[0].container_id, lost=True)
     gang(world, "j", 2)
     world.decide()
-    assert world.why("j") == "held: asks 2 GPUs at once, 2 x 1; 0 GPUs are free on 0 servers, 2 are held for other gangs"
+    assert (
+        world.why("j") == "held: asks 2 GPUs at once, 2 x 1; 0 GPUs are free on 0 servers, 2 are held for other gangs"
+    )
     world.now_s = 3.0
     assert delays(world, "j") == Delays(capacity_us=3 * S)
     gang(world, "larger", 3)

@@ -181,6 +181,19 @@ async def test_waits_are_shown_by_virtual_cluster_and_cause_while_they_last(
     assert shown["root.a", "capacity"] == 0.0
 
 
+async def test_servers_of_which_nobody_knows_the_rack_are_counted(
+    service: Service, clock: FakeClock, link: Link
+) -> None:
+    await link().open(
+        *[changes.server(f"s{number}:1", rack="/default-rack") for number in range(2)],
+        changes.server("cpu:1", gpus=0, rack="/default-rack"),
+        changes.server("known:1"),
+    )
+    await settled(service)
+    clock.advance(10.0)
+    assert value(service, "ygs_servers_without_domain") == 2
+
+
 async def test_hostile_names_make_no_series(service: Service, clock: FakeClock, link: Link) -> None:
     hostile = ['evil"} 1\n', "\x1b[31m", "x" * 200]
     await link().open(

@@ -47,6 +47,7 @@ from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
 from yarn_gpu_sched.model.reason import WaitingReason
+from yarn_gpu_sched.model.server import UNKNOWN_RACK
 from yarn_gpu_sched.policy import Policy
 
 Handler = Callable[[Core, Any], None]
@@ -181,6 +182,11 @@ class Engine:
     def servers(self, after: str = "", limit: int = 100) -> tuple[list[ServerView], int]:
         """Show servers in order of their ids: a page after a server, and how many there are in all."""
         return reading.server_views(self._core, after, limit)
+
+    @property
+    def servers_without_domain(self) -> int:
+        """Count the servers with GPUs of which nobody has said in which rack they are."""
+        return sum(use.gpus > 0 and use.server.rack == UNKNOWN_RACK for use in self._core.state.servers.values())
 
     def virtual_clusters(self, after: str = "", limit: int = 100) -> tuple[list[VirtualClusterUse], int]:
         """Show virtual clusters in order of their paths: a page after a path, and how many there are in all."""

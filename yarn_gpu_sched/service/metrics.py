@@ -37,6 +37,9 @@ class Metrics:
             "vc_waited_seconds", "How long jobs of a virtual cluster waited, by cause.", "vc", "cause"
         )
         self.servers = self._gauge("servers", "Servers known.")
+        self.servers_without_domain = self._gauge(
+            "servers_without_domain", "Servers with GPUs of which YARN's topology tells no rack."
+        )
         self.link_up = self._gauge("link_up", "1 while a resource manager is connected.")
         self.link_epoch = self._gauge("link_epoch", "Epoch of the last resource manager.")
         self.watchers = self._gauge("watchers", "Callers that watch jobs.")

@@ -39,6 +39,7 @@ class VirtualClusterGauges:
         self._next_s = self._clock.now_s() + EVERY_S
         uses, _ = self._engine.virtual_clusters(limit=LOOKED_AT_MAX)
         self._metrics.vc_warnings.set(sum(len(use.warnings) for use in uses))
+        self._metrics.servers_without_domain.set(self._engine.servers_without_domain)
         shares = _shares(uses)
         self._show(shares)
         self._show_waits({vc for vc, _ in shares})
