@@ -5,10 +5,13 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.engine.world import AM, World, ask, server, worker
-from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.model.server import ServerState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,3 +64,27 @@ def test_two_processes_with_different_hash_seeds_agree() -> None:
         told.append(done.stdout.strip())
     assert told[0] == told[1] == story()
     assert int(told[0].split()[0]) > 50
+
+
+def looked_at(look: Callable[[Engine], object]) -> str:
+    """Let a maximum forbid what waits and be lifted in the same instant, and look in between."""
+    world = World(EngineSettings(policy="philly", relax_after_s=10.0), audited=False).up(server("s1"))
+    for name, gpus in (("runs", 1), ("waits", 2)):
+        world.submit(name, f"gang:2x{gpus}")
+        world.ask(name, ask(2, worker(gpus)))
+        world.run()
+    world.now_s = 5.0
+    world.configure("root.a", maximum_gpus=1)
+    look(world.engine)
+    world.configure("root.a")
+    world.now_s = 7.0
+    world.decide()
+    return world.engine.digest()
+
+
+LOOKS: list[Callable[[Engine], object]] = [Engine.next_wake_s, Engine.delays, Engine.snapshot, Engine.audit]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_who_only_looks_changes_nothing(look: Callable[[Engine], object]) -> None:
+    assert looked_at(look) == looked_at(lambda _engine: None)

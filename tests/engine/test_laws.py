@@ -167,7 +167,7 @@ def forget_to_forget_timer(core: Core) -> None:
 
 
 def forget_timer(core: Core) -> None:
-    core.state.jobs["waits"].ladder_since_s = None
+    core.state.jobs["waits"].ladder_begun_us = None
 
 
 def forget_to_relax(core: Core) -> None:

@@ -210,7 +210,7 @@ class Core:
         """Follow the decision of a job's gang: it wants nothing until the outcome is known, and is as pending as before."""
         record.gang_under_way = True
         self.touched[record.job.job_id] = None
-        if record.ladder_since_s is not None:
+        if record.ladder_begun_us is not None:
             self.ladder.pause(record, self.now_s)
         self.queue.put(record, None)
         self.waits.unsettled[record.job.job_id] = None

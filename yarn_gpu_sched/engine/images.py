@@ -82,8 +82,8 @@ class JobImage(msgspec.Struct, frozen=True):
     runtime_s: int | None = None
     started_s: float | None = None
     attained_gpu_s: float = 0.0
-    ladder_s: float = 0.0
-    ladder_since_s: float | None = None
+    ladder_us: int = 0
+    ladder_begun_us: int | None = None
     overdue: bool = False
     wait: WaitImage = WaitImage()
 
@@ -142,8 +142,8 @@ def job_image(waits: Waits, record: JobRecord) -> JobImage:
         runtime_s=record.runtime_s,
         started_s=record.started_s,
         attained_gpu_s=record.attained_gpu_s,
-        ladder_s=record.ladder_s,
-        ladder_since_s=record.ladder_since_s,
+        ladder_us=record.ladder_us,
+        ladder_begun_us=record.ladder_begun_us,
         overdue=record.overdue,
         wait=_wait_image(waits, record),
     )
@@ -202,8 +202,8 @@ def restore_job(image: JobImage) -> JobRecord:
     record.runtime_s = image.runtime_s
     record.started_s = image.started_s
     record.attained_gpu_s = image.attained_gpu_s
-    record.ladder_s = image.ladder_s
-    record.ladder_since_s = image.ladder_since_s
+    record.ladder_us = image.ladder_us
+    record.ladder_begun_us = image.ladder_begun_us
     record.overdue = image.overdue
     wait = record.wait
     wait.since_us, wait.waited, wait.delays, wait.history = msgspec.structs.astuple(image.wait)

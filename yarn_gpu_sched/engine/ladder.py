@@ -15,8 +15,8 @@ from yarn_gpu_sched.placement import FreeIndex, Kind
 
 LEVELS = tuple(Level)
 
-ROUNDING_S = 1e-6
-"""A timer has run out when so little is missing: the time at which it does is rounded."""
+US_PER_S = 1_000_000
+"""Timers count whole microseconds: one that pauses and runs on at once is as it was, whoever looked meanwhile."""
 
 
 class Ladder:
@@ -36,11 +36,11 @@ class Ladder:
     def hold(self, record: JobRecord, want: JobWant | None, now_s: float) -> None:
         """Let a gang's timer run or pause, and hold its want to the level of the moment."""
         if want is None or not want.gang or want.containers == 1 or not self.step_s(record):
-            if record.ladder_since_s is not None:
+            if record.ladder_begun_us is not None:
                 self.pause(record, now_s)
             return
-        if record.ladder_since_s is None:
-            record.ladder_since_s = now_s
+        if record.ladder_begun_us is None:
+            record.ladder_begun_us, record.ladder_us = _us(now_s) - record.ladder_us, 0
         self.climbing[record.job.job_id] = None
         level = self.level(record, want, now_s)
         if level is not want.demand.ceiling:
@@ -49,15 +49,14 @@ class Ladder:
 
     def pause(self, record: JobRecord, now_s: float) -> None:
         """Stop a gang's timer; what it has spent stays."""
-        if record.ladder_since_s is not None:
-            record.ladder_s += now_s - record.ladder_since_s
-            record.ladder_since_s = None
+        if record.ladder_begun_us is not None:
+            record.ladder_us, record.ladder_begun_us = _us(now_s) - record.ladder_begun_us, None
             self._due_s.pop(record.job.job_id, None)
             self.climbing.pop(record.job.job_id, None)
 
     def restart(self, record: JobRecord) -> None:
         """Begin anew: nothing is spent, and nothing runs."""
-        record.ladder_s, record.ladder_since_s = 0.0, None
+        record.ladder_us, record.ladder_begun_us = 0, None
         self._due_s.pop(record.job.job_id, None)
         self.climbing.pop(record.job.job_id, None)
 
@@ -95,15 +94,16 @@ class Ladder:
         return bool(named) and max(named.values()) < containers
 
     def _steps(self, record: JobRecord, now_s: float) -> int:
-        spent_s = record.ladder_s + (0.0 if record.ladder_since_s is None else now_s - record.ladder_since_s)
-        return int((spent_s + ROUNDING_S) // self.step_s(record))
+        spent_us = record.ladder_us if record.ladder_begun_us is None else _us(now_s) - record.ladder_begun_us
+        return spent_us // _us(self.step_s(record))
 
     def _wake(self, record: JobRecord, level: Level, now_s: float) -> None:
         job_id = record.job.job_id
-        if level >= record.ceiling or record.ladder_since_s is None:
+        if level >= record.ceiling or record.ladder_begun_us is None:
             self._due_s.pop(job_id, None)
             return
-        due_s = record.ladder_since_s - record.ladder_s + (self._steps(record, now_s) + 1) * self.step_s(record)
+        step_us = _us(self.step_s(record))
+        due_s = (record.ladder_begun_us + (self._steps(record, now_s) + 1) * step_us) / US_PER_S
         if self._due_s.get(job_id) != due_s:
             self._due_s[job_id] = due_s
             heappush(self.timers, (due_s, job_id))
@@ -125,7 +125,7 @@ class Ladder:
 
     def strays(self, jobs: dict[str, JobRecord]) -> list[str]:
         """List whose timer is said to run, or to wake somebody, and does not, or is not known; and the reverse."""
-        running = {job_id for job_id, record in jobs.items() if record.ladder_since_s is not None}
+        running = {job_id for job_id, record in jobs.items() if record.ladder_begun_us is not None}
         return sorted((running ^ self.climbing.keys()) | (self._due_s.keys() - running))
 
     def faults(self, record: JobRecord, now_s: float, *, settled: bool) -> Iterator[str]:
@@ -133,8 +133,8 @@ class Ladder:
         want = record.want
         waits = isinstance(want, JobWant) and want.gang and want.containers > 1 and self.step_s(record) > 0
         waits = waits and isinstance(want, JobWant) and want.line.forbidden is None
-        if waits != (record.ladder_since_s is not None):
-            yield f"its timer runs since {record.ladder_since_s}, and it {'waits' if waits else 'does not wait'}"
+        if waits != (record.ladder_begun_us is not None):
+            yield f"its timer runs since {record.ladder_begun_us} us, and it {'waits' if waits else 'does not wait'}"
         if not waits:
             return
         assert isinstance(want, JobWant)
@@ -143,3 +143,7 @@ class Ladder:
             yield f"it may go to level {want.demand.ceiling}, and its timer has run for level {level}"
         if want.demand.ceiling < record.ceiling and record.job.job_id not in self._due_s:
             yield f"it waits at level {want.demand.ceiling}, and nothing wakes it"
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * US_PER_S)

@@ -56,9 +56,9 @@ class JobRecord:
     and whether its gang was placed, when the link was last lost; None: nobody knows.
 
     ``runtime_s``: how long it says that it runs. ``started_s``: when the gang of this attempt was placed; ``attained_gpu_s``: what
-    its gangs had in the attempts before, GPU-seconds. ``ladder_s``: how long its gang has waited on the ladder of locality while
-    nothing but free GPUs was lacking, up to ``ladder_since_s``, since when that time runs on; None while it pauses. ``wait``: what
-    is known of its wait.
+    its gangs had in the attempts before, GPU-seconds. ``ladder_us``: how long its gang has waited on the ladder of locality while
+    nothing but free GPUs was lacking, where that time pauses; where it runs on, it would have begun at ``ladder_begun_us`` if it
+    had never paused. ``wait``: what is known of its wait.
     """
 
     __slots__ = (
@@ -83,8 +83,8 @@ class JobRecord:
         "in_flight",
         "job",
         "known",
-        "ladder_s",
-        "ladder_since_s",
+        "ladder_begun_us",
+        "ladder_us",
         "level",
         "members_since",
         "missing",
@@ -129,8 +129,8 @@ class JobRecord:
         self.runtime_s: int | None = None
         self.started_s: float | None = None
         self.attained_gpu_s = 0.0
-        self.ladder_s = 0.0
-        self.ladder_since_s: float | None = None
+        self.ladder_us = 0
+        self.ladder_begun_us: int | None = None
         self.wait = Wait()
         self.missing = 0
         self.degraded_since_s: float | None = None
@@ -239,7 +239,7 @@ class JobRecord:
             self.gang_placed, self.level = before.gang_placed, before.level
             self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
             self.requeued, self.resync = before.requeued, before.resync
-            self.ladder_s = before.ladder_s
+            self.ladder_us = before.ladder_us
             self.wait = before.wait
 
     def note(self) -> None:
