@@ -33,12 +33,12 @@ def test_every_setting_of_a_queue_has_its_row() -> None:
 @pytest.mark.parametrize("row", rows("| key |"), ids=lambda row: row[0].strip("`"))
 def test_the_range_of_a_queues_setting_is_the_one_stated(row: list[str]) -> None:
     name, right = row[0].strip("`"), row[1]
-    numbers = re.match(r"0 to (\d+)", right)
-    values = [numbers[1], "0"] if numbers else re.findall(r"`(\w+)`", right)
+    numbers = re.match(r"(\d) to (\d+)", right)
+    values = [numbers[1], numbers[2]] if numbers else re.findall(r"`(\w+)`", right)
     for value in values:
         assert read_settings(((name, value),), QueueSettings())[1] == []
-    beyond = str(int(numbers[1]) + 1) if numbers else "perhaps"
-    assert len(read_settings(((name, beyond),), QueueSettings())[1]) == 1
+    beyond = [str(int(numbers[1]) - 1), str(int(numbers[2]) + 1)] if numbers else ["perhaps"]
+    assert [len(read_settings(((name, value),), QueueSettings())[1]) for value in beyond] == [1] * len(beyond)
 
 
 def test_every_reason_has_its_row_with_its_cause() -> None:

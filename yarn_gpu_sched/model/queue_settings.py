@@ -59,13 +59,18 @@ def _seconds(name: str, value: str) -> int:
     return _whole(name, value, SECONDS_MAX, "seconds")
 
 
+def _seconds_of_work(name: str, value: str) -> int:
+    """No time at all would end every job: who writes 0 for "no limit" must not."""
+    return _whole(name, value, SECONDS_MAX, "seconds", least=1)
+
+
 def _gpus(name: str, value: str) -> int:
     return _whole(name, value, GPUS_MAX, "GPUs")
 
 
-def _whole(name: str, value: str, most: int, unit: str) -> int:
-    if _WHOLE.fullmatch(value) is None or int(value) > most:
-        raise SettingError(f'ygs.{name} "{value[:40]}": 0 to {most} {unit}, a whole number, would be right')
+def _whole(name: str, value: str, most: int, unit: str, *, least: int = 0) -> int:
+    if _WHOLE.fullmatch(value) is None or not least <= int(value) <= most:
+        raise SettingError(f'ygs.{name} "{value[:40]}": {least} to {most} {unit}, a whole number, would be right')
     return int(value)
 
 
@@ -85,7 +90,7 @@ _READERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "gang": ("debounce", _debounce),
     "relax-after-s": ("relax_after_s", _seconds),
     "relax-after-max-s": ("relax_after_max_s", _seconds),
-    "max-runtime-s": ("max_runtime_s", _seconds),
+    "max-runtime-s": ("max_runtime_s", _seconds_of_work),
     "default-runtime-s": ("default_runtime_s", _seconds),
     "max-gpus-per-user": ("max_gpus_per_user", _gpus),
     "max-gpus-per-job": ("max_gpus_per_job", _gpus),
