@@ -125,11 +125,16 @@ class Core:
     def follow_use(self) -> None:
         """Hold to their limits whoever shares one with a virtual cluster whose use changed."""
         changed = self.state.tenants.changed
-        self.thresholds.used.update(changed)
+        self.thresholds.used.update(dict.fromkeys(changed))
         if self.in_force.limited:
-            for path in {self.in_force.sharing(vc): None for vc in changed}:
+            grown: dict[str, bool] = {}
+            for vc, grew in changed.items():
+                path = self.in_force.sharing(vc)
+                grown[path] = grown.get(path, False) or grew
+            for path, grew in grown.items():
                 for line in self.queue.lines_below(path):
-                    self._judge(line)
+                    if grew or line.forbidden is not None or line.barred:  # less use forbids nobody else
+                        self._judge(line)
         changed.clear()
 
     def _judge(self, line: Line) -> None:

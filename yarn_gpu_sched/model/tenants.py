@@ -79,12 +79,12 @@ class VirtualClusterRecord:
 
 
 class Tenants:
-    """All virtual clusters by path. While ``watched``, ``changed`` collects those whose use changed."""
+    """All virtual clusters by path. While ``watched``, ``changed`` collects those whose use changed, and whether it grew."""
 
     def __init__(self) -> None:
         self.by_path: dict[str, VirtualClusterRecord] = {}
         self.watched = False
-        self.changed: dict[str, None] = {}
+        self.changed: dict[str, bool] = {}
 
     def get(self, path: str) -> VirtualClusterRecord:
         """Get a virtual cluster; it comes to be, and what stands above it, where nobody has spoken of it."""
@@ -110,7 +110,7 @@ class Tenants:
         """Add to what a virtual cluster and all above it use; ``sign`` -1 takes away."""
         record = self.by_path[path]
         if self.watched:
-            self.changed[path] = None
+            self.changed[path] = self.changed.get(path, False) or sign > 0
         gpus = sign * amount.gpus
         if gpus:
             held = record.user_gpus.get((user, partition), 0) + gpus
