@@ -92,7 +92,7 @@ def test_c13_nothing_new_goes_to_a_server_that_is_decommissioned_and_it_is_usabl
     changes.exclude("gpu-a1", "gpu-a2")
     await_seen(joint, "gpu-a1", "DRAINING", "/rack-a", 4, 2)
     fresh = asking(joint, 2, 1)
-    joint.await_state(fresh.app_id, FULL)
+    joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_UNHEALTHY)
     later = asking(joint, 1, 4, "gpu-a2")
     goes.allocate(on_hosts(1, 4, {"gpu-a2": 1}, ["/rack-a"]))
     assert fresh.allocate()["allocated"] == []
