@@ -214,3 +214,13 @@ def test_what_a_hold_that_ends_leaves_lets_the_next_go_in_the_same_pass() -> Non
     assert placed(world) == []
     world.now_s = 120.0
     assert placed(world) == ["next"]
+
+
+def test_a_queue_may_have_as_many_levels_as_its_path_has_room_for() -> None:
+    world = World(PHILLY, audited=False).up(server("s1"))
+    deep = ".".join("a" * 1_200)
+    world.configure(deep, maximum_gpus=2)
+    submit(world, "one", deep)
+    submit(world, "two", deep)
+    assert placed(world) == ["one"]
+    assert world.engine.audit() == []

@@ -26,6 +26,7 @@ def test_the_bounds_are_those_that_the_protocol_states() -> None:
         "ASSIGNMENTS_MAX": 16_384,
         "ID_CHARACTERS_MAX": 256,
         "PATH_CHARACTERS_MAX": 1_024,
+        "QUEUE_LEVELS_MAX": 64,
         "AGENT_CHARACTERS_MAX": 128,
         "TEXT_CHARACTERS_MAX": 4_096,
         "TAGS_MAX": 100,

@@ -88,14 +88,18 @@ class Tenants:
 
     def get(self, path: str) -> VirtualClusterRecord:
         """Get a virtual cluster; it comes to be, and what stands above it, where nobody has spoken of it."""
-        found = self.by_path.get(path)
-        if found is None:
-            name = parent_of(path)
-            above = None if name is None else self.get(name)
-            found = self.by_path[path] = VirtualClusterRecord(path, above)
+        name: str | None = path
+        missing: list[str] = []
+        while name is not None and name not in self.by_path:
+            missing.append(name)
+            name = parent_of(name)
+        above = None if name is None else self.by_path[name]
+        for name in reversed(missing):
+            found = self.by_path[name] = VirtualClusterRecord(name, above)
             if above is not None:
-                above.below[path] = found
-        return found
+                above.below[name] = found
+            above = found
+        return self.by_path[path]
 
     def forget_unused(self, record: VirtualClusterRecord) -> None:
         """Forget a virtual cluster that nobody speaks of, and those above that stood for it alone."""

@@ -15,6 +15,7 @@ ASSIGNMENTS_MAX = 16_384
 
 ID_CHARACTERS_MAX = 256
 PATH_CHARACTERS_MAX = 1_024
+QUEUE_LEVELS_MAX = 64
 AGENT_CHARACTERS_MAX = 128
 TEXT_CHARACTERS_MAX = 4_096
 TAGS_MAX = 100
@@ -38,8 +39,15 @@ def checked_id(field: str, value: str) -> str:
     raise BadField(field, value, f"1 to {ID_CHARACTERS_MAX} characters")
 
 
+def checked_queue(field: str, value: str) -> str:
+    """Require 1 to 1,024 characters, in so many levels at most: a queue. Whatever a queue uses is counted at each level."""
+    if value.count(".") < QUEUE_LEVELS_MAX:
+        return checked_path(field, value)
+    raise BadField(field, value, f"at most {QUEUE_LEVELS_MAX} levels, with a dot between them")
+
+
 def checked_path(field: str, value: str) -> str:
-    """Require 1 to 1,024 characters: a queue."""
+    """Require 1 to 1,024 characters: a queue, a rack."""
     if 0 < len(value) <= PATH_CHARACTERS_MAX:
         return value
     raise BadField(field, value, f"1 to {PATH_CHARACTERS_MAX} characters")

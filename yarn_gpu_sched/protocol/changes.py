@@ -17,7 +17,7 @@ from yarn_gpu_sched.protocol.bad_field import BadField
 from yarn_gpu_sched.protocol.bounds import (
     checked_count,
     checked_id,
-    checked_path,
+    checked_queue,
     checked_seconds,
     checked_text,
 )
@@ -131,7 +131,7 @@ _CHANGES: dict[str, Callable[[float, Any], events.AnyEvent]] = {
     "virtual_cluster": lambda now_s, m: events.VirtualClusterChanged(
         now_s=now_s, virtual_cluster=virtual_cluster_value(m)
     ),
-    "virtual_cluster_removed": lambda now_s, m: events.VirtualClusterRemoved(now_s=now_s, path=checked_path("", m)),
+    "virtual_cluster_removed": lambda now_s, m: events.VirtualClusterRemoved(now_s=now_s, path=checked_queue("", m)),
     "job": lambda now_s, m: events.JobChanged(now_s=now_s, job=job_value(m)),
     "asks": _asks_changed,
     "container": lambda now_s, m: events.ContainerSeen(now_s=now_s, container=container_value(m)),

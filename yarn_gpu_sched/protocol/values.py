@@ -21,6 +21,7 @@ from yarn_gpu_sched.protocol.bounds import (
     checked_count,
     checked_id,
     checked_path,
+    checked_queue,
     checked_text,
     one_line,
 )
@@ -78,7 +79,7 @@ def virtual_cluster_value(message: virtual_cluster_pb2.VirtualCluster) -> Virtua
     if len(message.settings) > bounds.QUEUE_SETTINGS_MAX:
         raise BadField("settings", f"{len(message.settings)} settings", f"at most {bounds.QUEUE_SETTINGS_MAX}")
     return VirtualCluster(
-        checked_path("path", message.path),
+        checked_queue("path", message.path),
         message.quota_gpus if message.HasField("quota_gpus") else None,
         message.maximum_gpus if message.HasField("maximum_gpus") else None,
         message.running,
@@ -119,7 +120,7 @@ def job_value(message: job_pb2.Job) -> Job:
         raise BadField("tags", f"{len(message.tags)} tags", f"at most {bounds.TAGS_MAX}")
     return Job(
         checked_id("job_id", message.job_id),
-        checked_path("virtual_cluster", message.virtual_cluster),
+        checked_queue("virtual_cluster", message.virtual_cluster),
         checked_text("user", message.user),
         message.name[: bounds.PATH_CHARACTERS_MAX],
         tuple(checked_text("tags", tag) for tag in message.tags),

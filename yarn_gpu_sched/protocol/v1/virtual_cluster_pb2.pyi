@@ -75,7 +75,7 @@ class VirtualCluster(_message.Message):
     CAPACITIES_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """Full queue path, for example "root.research". At most 1024 characters."""
+    """Full queue path, for example "root.research". At most 1024 characters, in at most 64 levels."""
     quota_gpus: _builtins.int
     """Configured GPU quota (absolute); absent: none was configured in GPUs."""
     maximum_gpus: _builtins.int
