@@ -276,6 +276,15 @@ def test_only_the_last_reasons_are_remembered() -> None:
     assert [at for _, at in found] == [float(at) for at in range(25, 41)]
 
 
+def test_totals_of_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.engine.waits.ROWS_MAX", 1)
+    world = world_of(4)
+    for vc in ("root.a", "root.b", "root.c", "root.a"):
+        gang(world, f"j{len(world.places)}", 1, vc=vc)
+        world.run()
+    assert [(one.vc, one.size, one.waits) for one in world.engine.delays()] == [("", "1", 2), ("root.a", "1", 2)]
+
+
 def test_restored_or_not_delays_and_history_are_the_same() -> None:
     world = world_of(4)
     world.configure("root.a", quota_gpus=1)
