@@ -50,6 +50,35 @@ def test_what_a_user_may_use_is_told_with_the_users_jobs() -> None:
     assert (found.limit_gpus_lacking, found.job_ids) == (1, ("a1",))
 
 
+def test_of_a_users_limit_the_ends_of_jobs_in_other_partitions_count_and_who_has_no_name_is_a_user_too() -> None:
+    world = World(EngineSettings(policy="philly")).up(server("s1", 8), server("p1", 8, partition="p"))
+    world.configure("root.a", settings=(("max-gpus-per-user", "4"),))
+    world.submit("k", "gang:4x1")
+    world.ask("k", ask(4, worker(1), partition="p"))
+    world.run()
+    submit(world, "j", 1, 1)
+    found = outlook(world)
+    assert found.changes == (
+        "setting ygs.max-gpus-per-user of queue root.a larger by 1 GPUs (4 now, 4 in use)",
+        "the end of k, which holds 4 GPUs",
+    )
+
+
+def test_a_job_that_uses_all_that_a_job_may_is_told_that_setting_and_its_own_containers() -> None:
+    world = world_of(8)
+    world.configure("root.a", settings=(("max-gpus-per-job", "3"),))
+    world.submit("j")
+    world.ask("j", ask(5, worker(1)))
+    while world.run():
+        pass
+    found = outlook(world)
+    assert found.changes == (
+        "setting ygs.max-gpus-per-job of queue root.a larger by 1 GPUs (3 now, 3 in use)",
+        "the ends of containers of its own with 1 GPUs",
+    )
+    assert (found.when, found.limit_gpus_lacking) == ("unknown: that is the application's doing", 1)
+
+
 def test_a_quota_that_is_used_up_is_told_with_who_borrows() -> None:
     world = world_of(8)
     world.configure("root.a", quota_gpus=4)

@@ -59,6 +59,8 @@ class Lacks(NamedTuple):
 def ends_that_help(core: Core, lacks: Lacks, now_s: float) -> Ends:
     """Find the fewest ends, in their order, after which a demand fits and no limit forbids it."""
     partitions = [name for name in partitions_of(core, lacks.demand) if name not in lacks.barred]
+    if any(one.user is not None for one in lacks.excesses):
+        partitions = list(core.index.partitions)  # a user may use so many GPUs of all partitions together
     endings = _endings(core, partitions, now_s)
     tried = endings[:TRIED_MAX]
     with _unwatched(core, partitions):

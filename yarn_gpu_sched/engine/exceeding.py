@@ -21,7 +21,7 @@ _AMOUNTS: dict[str, Callable[[Part], int]] = {
 
 
 class Excess(NamedTuple):
-    """A limit of a queue that a want exceeds: ``most`` are allowed, ``amount`` more would do. Of ``user`` alone, if named."""
+    """A limit of a queue that a want exceeds: ``most`` are allowed, ``amount`` more would do. Of ``user`` alone, if one is told."""
 
     path: str
     partition: str
@@ -29,12 +29,12 @@ class Excess(NamedTuple):
     used: int
     most: int
     amount: int
-    user: str = ""
+    user: str | None = None
 
     def relief(self, record: JobRecord, parts: Iterable[Part]) -> int:
         """Say how much of it the end of a job takes away that holds these parts."""
         job = record.job
-        if self.user:
+        if self.user is not None:
             return record.used_gpus if (job.vc, job.user) == (self.path, self.user) else 0
         if job.vc != self.path and not job.vc.startswith(f"{self.path}."):
             return 0

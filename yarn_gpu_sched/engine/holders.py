@@ -17,11 +17,11 @@ class Holders:
         self._held = [one for one in holdings(core) if one.partition in partitions]
         self._by_queue = by_queue(self._held)
 
-    def of_queue(self, path: str, partition: str, user: str = "") -> str:
-        """Say which jobs hold the GPUs of a queue, of one user's alone if one is named; empty if nobody holds any."""
+    def of_queue(self, path: str, partition: str, user: str | None = None) -> str:
+        """Say which jobs hold the GPUs of a queue, of one user's alone if one is told; empty if nobody holds any."""
         quota = self._core.in_force.limits(path, partition).quota_gpus
         charged = charge(self._by_queue.get((path, partition), []), quota)
-        if user:
+        if user is not None:
             charged = [one for one in charged if one.holding.record.job.user == user]
         if not charged:
             return ""

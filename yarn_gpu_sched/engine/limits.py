@@ -6,6 +6,7 @@ from typing import NamedTuple
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.cluster import ClusterState
+from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.shares import lineage
@@ -74,11 +75,16 @@ def over_job_limit(state: ClusterState, in_force: InForce, want: JobWant) -> str
     most = in_force.settings(want.vc).max_gpus_per_job
     if most is None or not want.gpus:
         return ""
-    decisions = [state.decisions[decision_id] for decision_id in want.record.decisions]
-    used = want.record.used_gpus - sum(one.held.gpus for one in decisions if one.hold_until_s is not None)
+    used = used_by_job(state, want.record)
     if used + want.gpus <= most:
         return ""
     return f"it uses {used} GPUs, and a job of queue {want.vc} may use {most} (ygs.max-gpus-per-job)"
+
+
+def used_by_job(state: ClusterState, record: JobRecord) -> int:
+    """Count the GPUs that a job uses, without those that are only held for it."""
+    decisions = [state.decisions[decision_id] for decision_id in record.decisions]
+    return record.used_gpus - sum(one.held.gpus for one in decisions if one.hold_until_s is not None)
 
 
 def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, gpus_at_once: int) -> str:

@@ -12,7 +12,7 @@ from yarn_gpu_sched.engine.exceeding import GPUS, Excess, over_limits, over_maxi
 from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.holders import Holders
 from yarn_gpu_sched.engine.lacking import Lack, lacking, said
-from yarn_gpu_sched.engine.limits import barred
+from yarn_gpu_sched.engine.limits import barred, used_by_job
 from yarn_gpu_sched.engine.phrases import listed, span
 from yarn_gpu_sched.engine.standstill import standstill
 from yarn_gpu_sched.engine.views import Outlook
@@ -39,7 +39,18 @@ def outlook(core: Core, record: JobRecord, now_s: float) -> Outlook | None:
     want = record.want if isinstance(record.want, JobWant) else want_of(record)
     if want is None:
         return Outlook((), "at once: the resource manager's answer is awaited", starts_in_s=0.0)
+    if reason.code is ReasonCode.USER_LIMIT and want.line is None:
+        return _job_limit(core, want)
     return _Outlook(core, want, reason, now_s).answer()
+
+
+def _job_limit(core: Core, want: JobWant) -> Outlook:
+    """Say what would let a job grow that uses all that a job may."""
+    most, used = core.in_force.settings(want.vc).max_gpus_per_job or 0, used_by_job(core.state, want.record)
+    over = used + want.gpus - most
+    larger = f"setting ygs.max-gpus-per-job of queue {want.vc} larger by {over} GPUs ({most} now, {used} in use)"
+    changes = (larger, f"the ends of containers of its own with {over} GPUs") if over <= used else (larger,)
+    return Outlook(changes, "unknown: that is the application's doing", limit_gpus_lacking=over)
 
 
 class _Outlook:
@@ -197,7 +208,7 @@ def _no_end(ends: Ends) -> str:
 
 
 def _larger(one: Excess, *, quota: bool) -> str:
-    if one.user:
+    if one.user is not None:
         setting = f"setting ygs.max-gpus-per-user of queue {one.path} larger by {one.amount} GPUs"
         return f"{setting} ({one.most} now, {one.used} in use)"
     what = "quota" if quota else "maximum"
