@@ -55,7 +55,18 @@ def measure() -> Measured:
             "cost an event, large of small", statistics.median(large) / statistics.median(small), "x", 2, note="medians"
         ),
     ]
-    return Measured(tuple(figures + _policies()), _configuration())
+    return Measured(tuple(figures + _tenants() + _policies()), _configuration())
+
+
+def _tenants() -> list[Figure]:
+    """Measure policy `philly` with quotas: by the wall, the quickest of several, on one core."""
+    found = []
+    for name, count, limit_s in (("one week", 1, 3), ("eight weeks", WEEKS, 30)):
+        runs = [_run("tenants", str(count)) for _ in range(ROUNDS)]
+        quickest = min(runs, key=lambda run: run["wall_s"])
+        note = f"CPU {quickest['cpu_s']:.2f} s; mean queue {quickest['mean_queue_s']:,.0f} s"
+        found.append(Figure(f"{name}, philly with quotas: wall time", quickest["wall_s"], "s", limit_s, note=note))
+    return found
 
 
 def _side_by_side() -> tuple[dict[str, float], float]:

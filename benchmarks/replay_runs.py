@@ -14,10 +14,12 @@ from pathlib import Path
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.replay import Scenario, Trace, TraceJob, read_trace, replay
 from yarn_gpu_sched.replay.layout import servers_of, uniform
+from yarn_gpu_sched.replay.quotas import Quotas, read_quotas
 from yarn_gpu_sched.replay.scenario import RELAX_AFTER_S
 from yarn_gpu_sched.replay.simulation import Simulation
 
 PHILLY_WEEK = Path(__file__).parents[1] / "tests" / "data" / "traces" / "philly_week.csv.gz"
+PHILLY_QUOTAS = PHILLY_WEEK.parent / "philly_week_quotas.csv"
 SERVERS, DOMAINS = "60x8", 4
 WEEK_S = 604_800
 FILL = 0.85
@@ -34,14 +36,20 @@ def weeks(count: str) -> dict[str, float]:
     return _replayed(trace, "fifo")
 
 
+def tenants(count: str) -> dict[str, float]:
+    """Replay so many copies of the week with `philly` and the quotas of its virtual clusters."""
+    trace = several(read_trace(PHILLY_WEEK), int(count))
+    return _replayed(trace, "philly", read_quotas(PHILLY_QUOTAS, trace, sum(uniform(SERVERS))))
+
+
 def policy(name: str) -> dict[str, float]:
     """Replay the week with a policy."""
     return _replayed(read_trace(PHILLY_WEEK), name)
 
 
-def _replayed(trace: Trace, name: str) -> dict[str, float]:
+def _replayed(trace: Trace, name: str, quotas: Quotas | None = None) -> dict[str, float]:
     began_s = time.process_time()
-    done = replay(trace, Scenario(SERVERS, domains=DOMAINS), name).summary
+    done = replay(trace, Scenario(SERVERS, domains=DOMAINS, quotas=quotas), name).summary
     cpu_s = time.process_time() - began_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     said = {name: getattr(done, name) for name in ("mean_jct_s", "p99_jct_s", "mean_queue_s", "preemptions", "events")}
@@ -102,7 +110,12 @@ def steady(gpus: int, sizes: list[int]) -> tuple[list[TraceJob], int]:
     return jobs, filling
 
 
-RUNS: dict[str, Callable[[str], dict[str, float]]] = {"weeks": weeks, "policy": policy, "size": size}
+RUNS: dict[str, Callable[[str], dict[str, float]]] = {
+    "weeks": weeks,
+    "tenants": tenants,
+    "policy": policy,
+    "size": size,
+}
 
 if __name__ == "__main__":
     json.dump(RUNS[sys.argv[1]](sys.argv[2]), sys.stdout)
