@@ -202,6 +202,9 @@ def test_a_new_attempt_waits_anew_and_the_one_before_is_counted() -> None:
     world.now_s = 7.0
     assert delays(world, "j") == Delays(other_us=2 * S)
     assert row(world, "root.a", "2-4").delays == Delays(capacity_us=5 * S)
+    view = world.engine.job("j", world.now_s)
+    assert view is not None
+    assert view.delays_in_all == Delays(capacity_us=5 * S, other_us=2 * S)
 
 
 def test_a_job_that_ends_while_it_waits_is_counted_at_its_size() -> None:

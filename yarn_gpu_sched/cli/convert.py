@@ -36,6 +36,7 @@ def job_document(view: job_pb2.JobView) -> documents.JobDocument:
         age_s=view.age_s,
         level=view.level if view.HasField("level") else None,
         delays=waited_document(view.delays),
+        delays_in_all=waited_document(view.delays_in_all),
     )
 
 

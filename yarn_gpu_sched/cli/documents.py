@@ -87,7 +87,7 @@ class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A job. Times are UTC (RFC 3339); ``expire_time``: when YARN will end it; ``level`` 0 to 2, null before the gang is placed.
 
-    ``delays``: how long its present or last attempt has waited.
+    ``delays``: how long its present or last attempt has waited, ``delays_in_all`` all of them.
     """
 
     job_id: str
@@ -111,6 +111,7 @@ class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     age_s: float
     level: int | None
     delays: WaitedDocument
+    delays_in_all: WaitedDocument
 
 
 class JobWithContainersDocument(JobDocument, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -143,6 +143,7 @@ def _facts(view: job_pb2.JobView) -> Table:
         "lifetime": lifetime(view),
         "waits": view.waiting.sentence if view.HasField("waiting") else "",
         "waited": waited(view.delays),
+        "in all": waited(view.delays_in_all, "in all attempts") if view.delays_in_all != view.delays else "",
         "reasons": _history(view),
         "ended": f"{end_name(view.end)} {view.diagnostics}" if view.state == job_pb2.JOB_STATE_ENDED else "",
     }
@@ -152,7 +153,7 @@ def _facts(view: job_pb2.JobView) -> Table:
     return grid
 
 
-def waited(delays: reason_pb2.Delays) -> str:
+def waited(delays: reason_pb2.Delays, when: str = "in this attempt") -> str:
     """Say how long was waited and for what; empty if not at all."""
     causes = {
         "fair share": delays.fair_share_s,
@@ -162,7 +163,7 @@ def waited(delays: reason_pb2.Delays) -> str:
     }
     total_s = sum(causes.values())
     parts = [f"{name} {duration(cause_s)}" for name, cause_s in causes.items() if cause_s]
-    return f"{duration(total_s)} in this attempt: {', '.join(parts)}" if parts else ""
+    return f"{duration(total_s)} {when}: {', '.join(parts)}" if parts else ""
 
 
 def _history(view: job_pb2.JobView) -> str:

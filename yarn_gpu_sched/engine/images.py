@@ -47,6 +47,7 @@ class WaitImage(msgspec.Struct, frozen=True):
     waited: Clocks = NO_TIME
     delays: Delays = Delays()
     history: tuple[ReasonSince, ...] = ()
+    in_all: Delays = Delays()
 
 
 class JobImage(msgspec.Struct, frozen=True):
@@ -151,7 +152,8 @@ def job_image(waits: Waits, record: JobRecord) -> JobImage:
 
 def _wait_image(waits: Waits, record: JobRecord) -> WaitImage:
     waited = waits.waited_by(record, waits.now_us)
-    return WaitImage(record.wait.since_us, waited, record.wait.delays, waits.history_of(record))
+    wait = record.wait
+    return WaitImage(wait.since_us, waited, wait.delays, waits.history_of(record), wait.in_all)
 
 
 def _resync_image(resync: Resync) -> ResyncImage:
@@ -206,7 +208,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.ladder_begun_us = image.ladder_begun_us
     record.overdue = image.overdue
     wait = record.wait
-    wait.since_us, wait.waited, wait.delays, wait.history = msgspec.structs.astuple(image.wait)
+    wait.since_us, wait.waited, wait.delays, wait.history, wait.in_all = msgspec.structs.astuple(image.wait)
     return record
 
 

@@ -113,7 +113,7 @@ class InForce:
         return bounds
 
     def part(self, path: str) -> float | None:
-        """Say what part of all GPUs ever seen a queue's quotas are, at most all; None if it has none."""
+        """Say what part of all GPUs ever seen a queue's quotas are, at most all; None if it has none, or quotas of 0."""
         self._refresh()
         if path not in self._parts:
             self._parts[path] = self._part(path)
@@ -122,7 +122,7 @@ class InForce:
     def _part(self, path: str) -> float | None:
         quotas = [one.quota_gpus for (of, _), one in self._limits.items() if of == path and one.quota_gpus is not None]
         total = sum(self._seen.total(partition)[0] for partition in self._seen.most)
-        return min(1.0, sum(quotas) / total) if quotas and total else None
+        return min(1.0, sum(quotas) / total) if any(quotas) and total else None
 
     def settings(self, path: str) -> QueueSettings:
         """Give a queue's settings, those of the queues above it included."""

@@ -9,7 +9,6 @@ from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tenants import Tenants, Use, VirtualClusterRecord
 
 NO_USE = Use()
@@ -92,8 +91,7 @@ def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, g
     most = in_force.settings(vc).max_gpus_per_job
     if most is not None and gpus_at_once > most:
         return f"asks {gpus_at_once} GPUs at once, a job of queue {vc} may use {most} (ygs.max-gpus-per-job)"
-    for path in lineage(vc)[::-1]:
-        limits = in_force.limits(path, partition)
+    for path, limits in in_force.bounds(vc, partition) if in_force.limited else ():
         for asked, maximum, unit in (
             (total.gpus, limits.maximum_gpus, "GPUs"),
             (total.memory_mb, limits.maximum_mb, "MB of memory"),

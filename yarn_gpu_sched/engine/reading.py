@@ -58,6 +58,7 @@ def job_view(core: Core, record: JobRecord, now_us: int, *, with_containers: boo
         ended_s=record.ended_s,
         level=record.level,
         delays=core.waits.delays_of(record, now_us),
+        delays_in_all=core.waits.delays_in_all(record, now_us),
         history=core.waits.history_of(record) if with_containers else (),
     )
 

@@ -28,6 +28,7 @@ class JobView(msgspec.Struct, frozen=True):
     level: int | None = None
     delays: Delays = Delays()
     history: tuple[ReasonSince, ...] = ()
+    delays_in_all: Delays = Delays()
 
 
 class Outlook(msgspec.Struct, frozen=True):

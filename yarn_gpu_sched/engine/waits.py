@@ -22,6 +22,9 @@ ROWS_MAX = 20_000
 """Rows of totals, one a virtual cluster and size; what comes beyond is counted for the virtual cluster "", of no name."""
 
 
+NO_DELAYS = Delays()
+
+
 class Waits:
     """The waits of all jobs; see the module.
 
@@ -61,10 +64,11 @@ class Waits:
 
     def left(self, record: JobRecord, clock: LineClock) -> None:
         """Let a job stand in that line no more; what it has waited there is its own."""
-        if record.wait.since_us is not None:
-            record.wait.waited = _waited(record, clock, self.now_us)
-            record.wait.history = self._history(record, clock, until_us=self.now_us)
-        record.wait.joined = None
+        wait = record.wait
+        if wait.since_us is not None and wait.joined is not None and wait.joined[0] != self.now_us:
+            wait.waited = _waited(record, clock, self.now_us)
+            wait.history = self._history(record, clock, until_us=self.now_us)
+        wait.joined = None
 
     def begin(self, record: JobRecord) -> None:
         """Let a wait begin."""
@@ -78,11 +82,15 @@ class Waits:
 
     def end(self, record: JobRecord) -> None:
         """Let a job's wait end, and count it."""
-        if record.wait.since_us is None:
+        wait = record.wait
+        if wait.since_us is None:
             return
-        delays, history = self.delays_of(record, self.now_us), self._before_now(self.history_of(record))
-        record.wait.since_us, record.wait.waited = None, NO_TIME
-        record.wait.delays, record.wait.history = delays, history
+        delays = NO_DELAYS
+        history: tuple[ReasonSince, ...] = ()
+        if wait.since_us != self.now_us:
+            delays, history = self.delays_of(record, self.now_us), self._before_now(self.history_of(record))
+            wait.in_all = wait.in_all.plus(delays)
+        wait.since_us, wait.waited, wait.delays, wait.history = None, NO_TIME, delays, history
         key = (record.job.vc, size_of(record.gpus))
         if key not in self.totals and len(self.totals) >= ROWS_MAX:
             key = ("", key[1])
@@ -109,6 +117,11 @@ class Waits:
         fair, capacity, fragmentation, _ = self.waited_by(record, at_us)
         left_us = at_us - record.wait.since_us - fair - capacity - fragmentation
         return Delays(fair, capacity, fragmentation, left_us)
+
+    def delays_in_all(self, record: JobRecord, at_us: int) -> Delays:
+        """Say how long all attempts of a job have waited, by cause: until then if nothing changes."""
+        in_all = record.wait.in_all
+        return in_all if record.wait.since_us is None else in_all.plus(self.delays_of(record, at_us))
 
     @staticmethod
     def waited_by(record: JobRecord, at_us: int) -> Clocks:

@@ -241,6 +241,8 @@ class JobRecord:
             self.requeued, self.resync = before.requeued, before.resync
             self.ladder_us = before.ladder_us
             self.wait = before.wait
+        else:
+            self.wait.in_all = before.wait.in_all
 
     def note(self) -> None:
         """Note what is held, and what is pending besides, now that no more will be heard: its resource manager may begin anew."""

@@ -13,15 +13,16 @@ class Wait:
     """The wait of an attempt, by the engine's clock.
 
     ``since_us``: when it began; None if it does not wait. ``waited``: how long in lines that it has left. ``joined``: when it
-    joined the one in which it stands, and how that one's clocks stood then. ``delays``: of the last wait that has ended.
-    ``history``: for what it waited.
+    joined the one in which it stands, and how that one's clocks stood then. ``delays``: of the last wait that has ended,
+    ``in_all`` of all those. ``history``: for what it waited.
     """
 
-    __slots__ = ("delays", "history", "joined", "since_us", "waited")
+    __slots__ = ("delays", "history", "in_all", "joined", "since_us", "waited")
 
     def __init__(self) -> None:
         self.since_us: int | None = None
         self.waited = NO_TIME
         self.joined: tuple[int, Clocks] | None = None
         self.delays = Delays()
+        self.in_all = Delays()
         self.history: tuple[ReasonSince, ...] = ()

@@ -31,7 +31,14 @@ class Philly:
     def decide(self, view: View) -> Iterator[Intent]:
         """Yield an intent for each ready want, always of whom it is the turn now: what was placed counts at once."""
         while groups := view.groups():  # again, if somebody woke in a group in which nobody was ready
-            yield from _Round(view, groups).intents()
+            yield from _alone(view, groups[0]) if len(groups) == 1 else _Round(view, groups).intents()
+
+
+def _alone(view: View, group: Group) -> Iterator[Intent]:
+    """Let the only group in which somebody is ready have its turn."""
+    while (want := view.next_of(group)) is not None:
+        placement = view.find(want)
+        yield Wait(want) if placement is None else Place(want, placement)
 
 
 class _Round:

@@ -29,6 +29,7 @@ def job_view_message(view: views.JobView, now_s: float) -> job_pb2.JobView:
         age_s=max(0.0, until_s - view.first_seen_s),
         level=view.level,
         delays=delays_message(view.delays),
+        delays_in_all=delays_message(view.delays_in_all),
         history=[
             reason_pb2.ReasonSince(code=REASON_NUMBERS[one.code], age_s=max(0.0, now_s - one.since_s))
             for one in view.history

@@ -204,6 +204,7 @@ class JobView(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     DELAYS_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
+    DELAYS_IN_ALL_FIELD_NUMBER: _builtins.int
     state: Global___JobState.ValueType
     """Where it stands."""
     gang_containers: _builtins.int
@@ -242,6 +243,10 @@ class JobView(_message.Message):
     def history(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.ReasonSince]:
         """Its last reasons to wait in this attempt, oldest first, at most 16; only where one job was asked for."""
 
+    @_builtins.property
+    def delays_in_all(self) -> _reason_pb2.Delays:
+        """How long all of its attempts have waited, by cause."""
+
     def __init__(
         self,
         *,
@@ -258,10 +263,11 @@ class JobView(_message.Message):
         level: _builtins.int | None = ...,
         delays: _reason_pb2.Delays | None = ...,
         history: _abc.Iterable[_reason_pb2.ReasonSince] | None = ...,
+        delays_in_all: _reason_pb2.Delays | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "delays", b"delays", "job", b"job", "level", b"level", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "delays", b"delays", "delays_in_all", b"delays_in_all", "job", b"job", "level", b"level", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "age_s", b"age_s", "containers", b"containers", "delays", b"delays", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "history", b"history", "job", b"job", "level", b"level", "state", b"state", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "age_s", b"age_s", "containers", b"containers", "delays", b"delays", "delays_in_all", b"delays_in_all", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "history", b"history", "job", b"job", "level", b"level", "state", b"state", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
     _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015

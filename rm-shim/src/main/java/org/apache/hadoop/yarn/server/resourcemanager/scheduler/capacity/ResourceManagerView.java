@@ -28,6 +28,9 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   private static final int ASKS_MAX = 16_384;
   private static final int ASK_COUNT_MAX = 1_000_000;
   private static final int PLACES_MAX = 4096;
+  /** Settings of a queue, and partitions of which it has something. */
+  private static final int QUEUE_PARTS_MAX = 64;
+  private static final int SETTING_CHARS_MAX = 256;
   private final GangCapacityScheduler scheduler;
   private final RMContext context;
   private final GangCommit commit;
@@ -69,7 +72,10 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     for (CSQueue queue : List.copyOf(scheduler.getCapacitySchedulerQueueManager().getQueues().values())) {
       String key = CapacitySchedulerConfiguration.PREFIX + queue.getQueuePath() + ".";
       VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath()).setRunning(queue.getState() == QueueState.RUNNING)
-          .setParent(!(queue instanceof AbstractLeafQueue)).putAllSettings(scheduler.getConfiguration().getPropsWithPrefix(key + "ygs."));
+          .setParent(!(queue instanceof AbstractLeafQueue));
+      new TreeMap<>(scheduler.getConfiguration().getPropsWithPrefix(key + "ygs.")).forEach((name, value) -> {
+        if (!name.isEmpty() && one.getSettingsCount() < QUEUE_PARTS_MAX) one.putSettings(Words.cut(name, SETTING_CHARS_MAX), Words.cut(value, DIAGNOSTICS_CHARS_MAX));
+      });
       tell(one, "", key);
       for (String label : context.getNodeLabelManager().getClusterNodeLabelNames()) tell(one, label, key + CapacitySchedulerConfiguration.ACCESSIBLE_NODE_LABELS + "." + label + ".");
       all.put(queue.getQueuePath(), one.build());
@@ -81,7 +87,8 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   private void tell(VirtualCluster.Builder one, String partition, String key) {
     String capacity = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.CAPACITY, "");
     String maximum = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY, "");
-    if (!(capacity + maximum).isEmpty()) one.addCapacities(QueueCapacity.newBuilder().setPartition(partition).setCapacity(capacity).setMaximumCapacity(maximum));
+    if (!(capacity + maximum).isEmpty() && one.getCapacitiesCount() < QUEUE_PARTS_MAX) one.addCapacities(QueueCapacity.newBuilder().setPartition(partition)
+        .setCapacity(Words.cut(capacity, DIAGNOSTICS_CHARS_MAX)).setMaximumCapacity(Words.cut(maximum, DIAGNOSTICS_CHARS_MAX)));
   }
 
   /** A node that fell ill leaves the scheduler but not the resource manager; a lost one leaves both. */
