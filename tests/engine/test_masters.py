@@ -137,3 +137,15 @@ def test_a_thousand_managed_applications_on_16_gpus_never_stall() -> None:
     assert world.engine.audit() == []
     assert world.engine.cluster().used == Resource()
     assert world.engine.jobs(limit=100)[1] == 50
+
+
+def test_who_moves_to_another_queue_leaves_its_masters_share_to_those_that_wait() -> None:
+    world = World(EngineSettings(policy="philly")).up(server("s1", 8, memory_mb=10_240, vcores=100))
+    for queue in ("a", "b"):
+        world.configure(f"root.{queue}", quota_gpus=2)
+    for name in ("goes", "waits"):
+        world.submit(name, vc="root.a", submit_time_s=1.0)
+        world.ask(name, ask(1, Resource(256, 1), 0, am=True))
+    assert [one.job_id for one in world.run()] == ["goes"]
+    world.submit("goes", vc="root.b", submit_time_s=1.0)
+    assert [one.job_id for one in world.run()] == ["waits"]

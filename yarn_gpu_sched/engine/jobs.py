@@ -93,6 +93,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     core.state.move_job(record, job)
     if moves:
         watch(core, record)
+        core.queue.wake_masters()  # where it was, masters hold less
     if job.recovered and record.refusal and not record.overdue:
         record.refusal = ""
         core.to_refuse.pop(job.job_id, None)
