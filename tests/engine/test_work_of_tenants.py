@@ -7,6 +7,7 @@ import pytest
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.deciding import PassView
 from yarn_gpu_sched.engine.queue import Line
 
 VCS = 50
@@ -121,3 +122,31 @@ def test_a_server_that_is_lost_still_lets_each_gang_go_as_loose_as_the_rest_dema
     for name in ("s1", "t1"):
         world.remove(name)
     assert [one.job_id for one in world.decide()] == ["one"], "no rack could hold it any more"
+
+
+def test_what_is_placed_below_a_shared_maximum_is_held_against_it_once_for_each_user_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(EngineSettings(policy="philly"), audited=False).up(*(server(f"s{number}", 8) for number in range(10)))
+    world.configure("root.p", maximum_gpus=40, parent=True)
+    world.configure("root.p.a", settings=(("max-gpus-per-user", "8"),))
+    users = 200
+    for number in range(users):
+        world.submit(f"j{number}", vc="root.p.a", user=f"u{number}")
+        world.ask(f"j{number}", ask(1, worker(1)))
+    work: list[str] = []
+    kept, told = Core._judge, PassView.share
+
+    def judge(core: Core, line: Line) -> None:
+        work.append("judged")
+        kept(core, line)
+
+    def share(view: PassView, path: str, partition: str) -> tuple[int, int | None]:
+        work.append("shared")
+        return told(view, path, partition)
+
+    monkeypatch.setattr(Core, "_judge", judge)
+    monkeypatch.setattr(PassView, "share", share)
+    assert len(world.decide()) == 40
+    assert work.count("judged") <= 5 * users
+    assert work.count("shared") <= 3 * users

@@ -137,6 +137,12 @@ class Core:
                         self._judge(line)
         changed.clear()
 
+    def may_go_on(self, line: Line) -> bool:
+        """Tell whether no limit forbids a line what it wants; use that changed and was not followed yet counts."""
+        if self.state.tenants.changed:
+            self._judge(line)
+        return line.forbidden is None
+
     def _judge(self, line: Line) -> None:
         """Let a line wait while a limit forbids what it wants; its jobs' timers pause meanwhile (law 8)."""
         want = line.any_want()

@@ -56,9 +56,21 @@ def on_pass(core: Core, _event: Pass) -> None:
             decided += _carry_out(core, intent)
             if decided >= decisions_max or intents >= intents_max:
                 break
-        if not core.queue.waits_for_spare or not _wake_spare(core):
+        if not _wake_freed(core):
             core.unexamined = decided >= decisions_max or intents >= intents_max
             break
+
+
+def _wake_freed(core: Core) -> bool:
+    """Bring back whom limits forbid nothing more, and who waits for spare memory or vcores; tell if anybody may be ready.
+
+    All that was placed is held against limits here at once: until then only those are whose turn it is.
+    """
+    may_be_ready = False
+    if core.state.tenants.changed:
+        core.follow_use()
+        may_be_ready = core.queue.anybody()
+    return may_be_ready or (core.queue.waits_for_spare and _wake_spare(core))
 
 
 def _wake_spare(core: Core) -> bool:
@@ -146,7 +158,11 @@ class PassView:
 
     def next_of(self, group: Group) -> Want | None:
         """Give the first ready want of a group."""
-        return self._core.queue.first(group)
+        core = self._core
+        while (want := core.queue.first(group)) is not None:
+            if core.may_go_on(want.line):
+                break
+        return want
 
     def share(self, path: str, partition: str) -> tuple[int, int | None]:
         """Say what a queue uses, and what its quota is."""
@@ -191,10 +207,7 @@ class PassView:
 
 def _carry_out(core: Core, intent: Intent) -> int:
     """Check an intent and do it; return the decisions made."""
-    decided = _CARRIED_OUT[type(intent)](core, intent)
-    if core.state.tenants.changed:
-        core.follow_use()
-    return decided
+    return _CARRIED_OUT[type(intent)](core, intent)
 
 
 def _reject(core: Core) -> int:
@@ -211,7 +224,7 @@ def _on_place(core: Core, intent: Place) -> int:
     want = intent.want
     if not _is_current(want):
         return _reject(core)
-    if want.line.forbidden is not None or (want.line.barred and _is_barred(want, intent.placement)):
+    if not core.may_go_on(want.line) or (want.line.barred and _is_barred(want, intent.placement)):
         return _reject(core)
     if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)
