@@ -29,6 +29,9 @@ from yarn_gpu_sched.policy.group import Group, together
 LOOKED_AT_MORE = 64
 """Ended jobs that are looked at beyond the surplus, because some may still hold something."""
 
+GROUPS_MAX = 65_536
+"""Groups that are kept to be found again; more users than that begin anew."""
+
 
 class Core:
     """The parts of an engine.
@@ -86,6 +89,8 @@ class Core:
         user = record.job.user if by_user else ""
         group = self._groups.get((partition, vc, user))
         if group is None:
+            if len(self._groups) >= GROUPS_MAX:
+                self._groups.clear()
             group = self._groups[partition, vc, user] = Group(
                 partition, lineage(vc), user, by_user, settings.user_fairness
             )
