@@ -77,7 +77,7 @@ def test_masters_wait_at_their_limit_and_go_in_order(joint: ServedJoint) -> None
     )
     for app in (first, urgent, second):
         sentence = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_AM_LIMIT)
-        assert "6 masters hold 3072 MB" in sentence
+        assert "6 masters of queue root.default hold 3072 MB" in sentence
         assert "of the 3276 MB" in sentence
     for ended, begins in zip(masters, (urgent, first, second), strict=False):
         ended.finish()
