@@ -29,6 +29,9 @@ from yarn_gpu_sched.policy.group import Group, together
 LOOKED_AT_MORE = 64
 """Ended jobs that are looked at beyond the surplus, because some may still hold something."""
 
+NOBODY = ".."
+"""A path that no queue has: limits are to be looked at again, and nobody stands elsewhere."""
+
 GROUPS_MAX = 65_536
 """Groups that are kept to be found again; more users than that begin anew."""
 
@@ -110,6 +113,12 @@ class Core:
         self._groups.clear()
         self.thresholds.stale = True
         self.limits_stale[path] = None
+
+    def capacity_changed(self) -> None:
+        """Note that what is so much percent of all is another amount now: nobody stands elsewhere for that."""
+        self.in_force.changed()
+        self.thresholds.stale = True
+        self.limits_stale[NOBODY] = None
 
     def follow_limits(self) -> None:
         """Follow what was noted: jobs stand where they belong now, within the limits that hold now."""

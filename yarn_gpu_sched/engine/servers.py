@@ -19,7 +19,7 @@ def on_server_changed(core: Core, event: ServerChanged) -> None:
         core.seen.remove(known.server)
         _partition_changes(core, known.server)
     if core.seen.add(server):
-        core.limits_changed()
+        core.capacity_changed()
     _partition_changes(core, server)
     core.state.put_server(server)
 
