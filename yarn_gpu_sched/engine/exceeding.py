@@ -75,8 +75,7 @@ def _over_user(core: Core, want: JobWant) -> list[Excess]:
     if most is None or not want.gpus:
         return []
     user = want.record.job.user
-    held = core.state.tenants.get(want.vc).user_gpus
-    used = sum(gpus for (name, _), gpus in held.items() if name == user)
+    used = core.state.tenants.get(want.vc).gpus_of(user)
     over = used + want.gpus - most
     return [Excess(want.vc, want.partition, GPUS, used, most, over, user)] if over > 0 else []
 

@@ -58,7 +58,7 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
     if most is None or not want.gpus:
         return None
     user = want.record.job.user
-    used = sum(gpus for (name, _), gpus in record.user_gpus.items() if name == user)
+    used = record.gpus_of(user)
     if used + want.gpus <= most:
         return None
     sentence = f"user {user} uses {used} GPUs in {record.path}, where a user may use {most}"

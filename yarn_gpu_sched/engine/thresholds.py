@@ -35,7 +35,7 @@ class Threshold:
         return bool(self._sizes)
 
     def add(self, size: int, number: int, line: Line) -> None:
-        """Add an line under a number of its own."""
+        """Add a line under a number of its own."""
         lines = self._by_size.get(size)
         if lines is None:
             lines = self._by_size[size] = {}
@@ -43,7 +43,7 @@ class Threshold:
         lines[number] = line
 
     def remove(self, size: int, number: int) -> None:
-        """Take an line out."""
+        """Take a line out."""
         lines = self._by_size[size]
         del lines[number]
         if not lines:

@@ -72,6 +72,10 @@ class VirtualClusterRecord:
         use = self.uses.get(partition)
         return 0 if use is None else use.gpus
 
+    def gpus_of(self, user: str) -> int:
+        """Count the GPUs that a user's jobs in it hold, of all partitions."""
+        return sum(gpus for (name, _), gpus in self.user_gpus.items() if name == user)
+
     @property
     def told(self) -> bool:
         """Whether configuration or a job of its own speaks of it; else it only stands above others."""
