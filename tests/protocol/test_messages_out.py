@@ -3,7 +3,7 @@
 import pytest
 
 from yarn_gpu_sched.engine import views
-from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
+from yarn_gpu_sched.engine.commands import AnyDecision, PlaceGang, RefuseJob, RequeueJob, StopContainers, WarnJob
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment, Level
 from yarn_gpu_sched.model.container import Container
@@ -36,7 +36,7 @@ GANG = PlaceGang(
 )
 
 
-def decided(*commands: PlaceGang | RefuseJob) -> list[decision_pb2.Decision]:
+def decided(*commands: AnyDecision) -> list[decision_pb2.Decision]:
     message = link_pb2.Decisions()
     for command in commands:
         add_decision(message, command, "session", 9)
@@ -63,6 +63,22 @@ def test_a_refusal_carries_its_diagnostics_cut() -> None:
     assert len(decision.refuse_job.diagnostics) == 4_096
 
 
+def test_orders_against_an_attempt_carry_its_number_their_containers_and_diagnostics_cut() -> None:
+    text = "for root.b" + "." * 10_000
+    requeue = RequeueJob(decision_id=8, job_id="job-2", attempt=3, diagnostics=text)
+    everything = WarnJob(decision_id=9, job_id="job-2", attempt=3, diagnostics=text)
+    warn = WarnJob(decision_id=10, job_id="job-2", attempt=3, container_ids=("c2", "c1"), diagnostics=text)
+    stop = StopContainers(decision_id=11, job_id="job-2", attempt=3, container_ids=("c3",), diagnostics=text)
+    sent = decided(requeue, everything, warn, stop)
+    assert [one.decision_id for one in sent] == [8, 9, 10, 11]
+    kinds = ["requeue_job", "warn_job", "warn_job", "stop_containers"]
+    assert [one.WhichOneof("action") for one in sent] == kinds
+    for order in (sent[0].requeue_job, sent[1].warn_job, sent[2].warn_job, sent[3].stop_containers):
+        assert (order.job_id, order.attempt, order.diagnostics) == ("job-2", 3, text[:4_096])
+    assert [list(one.warn_job.container_ids) for one in sent[1:3]] == [[], ["c2", "c1"]]
+    assert list(sent[3].stop_containers.container_ids) == ["c3"]
+
+
 @pytest.mark.parametrize("containers", [1, 8, 1_000])
 @pytest.mark.parametrize("name", ["s", "s" * 256, "ü" * 256])
 @pytest.mark.parametrize("gpus", [0, 1, 16, 1_024])
@@ -87,6 +103,24 @@ def test_the_estimate_of_a_refusal_is_never_too_small() -> None:
     message = link_pb2.Decisions()
     add_decision(message, refuse, "0" * 16, (1 << 63) - 1)
     assert message.ByteSize() <= decision_bytes_max(refuse)
+
+
+@pytest.mark.parametrize("kind", [WarnJob, StopContainers])
+@pytest.mark.parametrize("name", ["s", "s" * 256, "ü" * 256])
+@pytest.mark.parametrize("containers", [0, 1, 16_384])
+def test_the_estimate_of_an_order_is_never_too_small(
+    kind: type[WarnJob | StopContainers], name: str, containers: int
+) -> None:
+    order = kind(
+        decision_id=(1 << 64) - 1,
+        job_id=name,
+        attempt=(1 << 32) - 1,
+        container_ids=(name,) * containers,
+        diagnostics="ü" * 5_000,
+    )
+    message = link_pb2.Decisions()
+    add_decision(message, order, "0" * 16, (1 << 63) - 1)
+    assert message.ByteSize() <= decision_bytes_max(order)
 
 
 CONTAINER = Container("c1", "job-1", 1, "gpu-1:1", Resource(1, 1, 1), (2,))

@@ -1,7 +1,7 @@
 """What an engine wants done. A driver carries the commands out in order.
 
-A policy's intents become commands only after the engine has checked them. `PlaceGang`, `RefuseJob` and `RequeueJob` are
-decisions: each has an id and is answered by exactly one `OutcomeReported`. The others tell the driver what it may pass on.
+A policy's intents become commands only after the engine has checked them. `AnyDecision` lists the decisions: each has an id and
+is answered by exactly one `OutcomeReported`. The others tell the driver what it may pass on.
 """
 
 import msgspec
@@ -41,6 +41,26 @@ class RequeueJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
     preempted_by: str = ""
 
 
+class WarnJob(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """Tell the job's master that these containers (none named: all that are live in the attempt) will be stopped. Stops nothing."""
+
+    decision_id: int
+    job_id: str
+    attempt: int
+    container_ids: tuple[str, ...] = ()
+    diagnostics: str
+
+
+class StopContainers(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """Stop exactly these containers, none of them the master's, as preempted: the attempt goes on. All of them or none."""
+
+    decision_id: int
+    job_id: str
+    attempt: int
+    container_ids: tuple[str, ...]
+    diagnostics: str
+
+
 class Bind(Command, frozen=True, gc=False, tag=True, kw_only=True):
     """A container is live on a server with GPUs: these are its GPUs (none for a container without)."""
 
@@ -63,4 +83,5 @@ class JobTouched(Command, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
 
 
-AnyCommand = PlaceGang | RefuseJob | RequeueJob | Bind | Unbind | JobTouched
+AnyDecision = PlaceGang | RefuseJob | RequeueJob | WarnJob | StopContainers
+AnyCommand = AnyDecision | Bind | Unbind | JobTouched

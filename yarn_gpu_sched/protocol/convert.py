@@ -12,7 +12,7 @@ from yarn_gpu_sched.protocol.changes import (
     change_event,
     registration,
 )
-from yarn_gpu_sched.protocol.decisions import AnyDecision, add_decision, decision_bytes_max
+from yarn_gpu_sched.protocol.decisions import add_decision, decision_bytes_max
 from yarn_gpu_sched.protocol.messages import (
     container_message,
     job_message,
@@ -42,7 +42,6 @@ from yarn_gpu_sched.protocol.views import (
 
 __all__ = [
     "PROTOCOL_VERSIONS",
-    "AnyDecision",
     "BadField",
     "Registration",
     "add_decision",

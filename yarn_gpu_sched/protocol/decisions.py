@@ -1,14 +1,13 @@
 """From the engine's decisions to messages."""
 
-from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob, RequeueJob
+from yarn_gpu_sched.engine.commands import AnyDecision, PlaceGang, RefuseJob, RequeueJob, StopContainers, WarnJob
 from yarn_gpu_sched.protocol.bounds import TEXT_CHARACTERS_MAX
 from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2
-
-AnyDecision = PlaceGang | RefuseJob | RequeueJob
 
 # What the fields of a message cost at most when it is encoded, texts and GPU indices aside.
 _DECISION_BYTES_MAX = 160
 _ASSIGNMENT_BYTES_MAX = 56
+_CONTAINER_ID_BYTES_MAX = 3
 _CHARACTER_BYTES_MAX = 4
 _GPU_INDEX_BYTES_MAX = 2
 
@@ -20,8 +19,10 @@ def _text_bytes_max(text: str) -> int:
 def decision_bytes_max(decision: AnyDecision) -> int:
     """Say how many bytes a decision takes at most when it is encoded, without encoding it."""
     bytes_max = _DECISION_BYTES_MAX + _text_bytes_max(decision.job_id)
-    if isinstance(decision, RefuseJob | RequeueJob):
-        return bytes_max + _text_bytes_max(decision.diagnostics[:TEXT_CHARACTERS_MAX])
+    if not isinstance(decision, PlaceGang):
+        bytes_max += _text_bytes_max(decision.diagnostics[:TEXT_CHARACTERS_MAX])
+        named = () if isinstance(decision, RefuseJob | RequeueJob) else decision.container_ids
+        return bytes_max + sum(_CONTAINER_ID_BYTES_MAX + _text_bytes_max(container_id) for container_id in named)
     for assignment in decision.assignments:
         bytes_max += (
             _ASSIGNMENT_BYTES_MAX
@@ -34,16 +35,29 @@ def decision_bytes_max(decision: AnyDecision) -> int:
 def add_decision(decisions: link_pb2.Decisions, decision: AnyDecision, session_id: str, epoch: int) -> None:
     """Append one decision of a session to a message, in place."""
     message = decisions.decisions.add(decision_id=decision.decision_id, session_id=session_id, epoch=epoch)
-    if isinstance(decision, RefuseJob):
-        message.refuse_job.job_id = decision.job_id
-        message.refuse_job.diagnostics = decision.diagnostics[:TEXT_CHARACTERS_MAX]
-        return
-    if isinstance(decision, RequeueJob):
-        message.requeue_job.job_id = decision.job_id
-        message.requeue_job.attempt = decision.attempt
-        message.requeue_job.diagnostics = decision.diagnostics[:TEXT_CHARACTERS_MAX]
-        return
-    _fill_place_gang(message.place_gang, decision)
+    match decision:
+        case PlaceGang():
+            _fill_place_gang(message.place_gang, decision)
+        case RefuseJob():
+            message.refuse_job.job_id = decision.job_id
+            message.refuse_job.diagnostics = decision.diagnostics[:TEXT_CHARACTERS_MAX]
+        case RequeueJob():
+            _fill_order(message.requeue_job, decision)
+        case WarnJob():
+            _fill_order(message.warn_job, decision)
+            message.warn_job.container_ids.extend(decision.container_ids)
+        case StopContainers():
+            _fill_order(message.stop_containers, decision)
+            message.stop_containers.container_ids.extend(decision.container_ids)
+
+
+_OrderMessage = decision_pb2.RequeueJob | decision_pb2.WarnJob | decision_pb2.StopContainers
+
+
+def _fill_order(message: _OrderMessage, order: RequeueJob | WarnJob | StopContainers) -> None:
+    message.job_id = order.job_id
+    message.attempt = order.attempt
+    message.diagnostics = order.diagnostics[:TEXT_CHARACTERS_MAX]
 
 
 def _fill_place_gang(message: decision_pb2.PlaceGang, gang: PlaceGang) -> None:

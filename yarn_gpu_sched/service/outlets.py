@@ -18,7 +18,6 @@ from yarn_gpu_sched.service.watch import Watchers
 
 _log = structlog.get_logger(__name__)
 
-AnyDecision = commands.PlaceGang | commands.RefuseJob | commands.RequeueJob
 # What the engine is told of a decision that cannot be sent.
 Made = Callable[[float], events.AnyEvent]
 
@@ -41,6 +40,8 @@ class Outlets:
             commands.PlaceGang: metrics.decisions.labels("place_gang"),
             commands.RefuseJob: metrics.decisions.labels("refuse_job"),
             commands.RequeueJob: metrics.decisions.labels("requeue_job"),
+            commands.WarnJob: metrics.decisions.labels("warn_job"),
+            commands.StopContainers: metrics.decisions.labels("stop_containers"),
         }
         # Bound once, so that a line that is not written costs nothing.
         self._log = _log.bind()
@@ -81,14 +82,14 @@ class Outlets:
         for command in todo:
             if isinstance(command, commands.JobTouched):
                 self._watchers.touched(command.job_id)
-            elif isinstance(command, AnyDecision):
+            elif isinstance(command, commands.AnyDecision):
                 if session is not None and not self._send(command, session, now_s):
                     undeliverable.append(_too_large(command.decision_id))
             elif self._bindings is not None:
                 self._bind(command, self._bindings)
         return undeliverable
 
-    def _send(self, decision: AnyDecision, session: Session, now_s: float) -> bool:
+    def _send(self, decision: commands.AnyDecision, session: Session, now_s: float) -> bool:
         if not session.send(decision, now_s):
             _log.error("decision_too_large", decision_id=decision.decision_id, job_id=decision.job_id)
             return False

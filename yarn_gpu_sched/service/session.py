@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import grpc
 import msgspec
 
+from yarn_gpu_sched.engine.commands import AnyDecision
 from yarn_gpu_sched.protocol.bounds import DECISIONS_MAX, MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.convert import (
-    AnyDecision,
     Registration,
     add_decision,
     decision_bytes_max,

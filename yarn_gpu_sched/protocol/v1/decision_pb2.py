@@ -26,7 +26,7 @@ from yarn_gpu_sched.protocol.v1 import ask_pb2 as yarn__gpu__sched_dot_v1_dot_as
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n yarn_gpu_sched/v1/decision.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/ask.proto\x1a yarn_gpu_sched/v1/resource.proto\"\x8f\x01\n\nAssignment\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\x11\n\tserver_id\x18\x02 \x01(\t\x12-\n\x08resource\x18\x03 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x13\n\x0bgpu_indices\x18\x04 \x03(\r\"o\n\tPlaceGang\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x32\n\x0b\x61ssignments\x18\x03 \x03(\x0b\x32\x1d.yarn_gpu_sched.v1.Assignment\x12\r\n\x05level\x18\x04 \x01(\r\"0\n\tRefuseJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64iagnostics\x18\x02 \x01(\t\"B\n\nRequeueJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x13\n\x0b\x64iagnostics\x18\x03 \x01(\t\"\xea\x01\n\x08\x44\x65\x63ision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\x04\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x32\n\nplace_gang\x18\x04 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.PlaceGangH\x00\x12\x32\n\nrefuse_job\x18\x05 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.RefuseJobH\x00\x12\x34\n\x0brequeue_job\x18\x06 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequeueJobH\x00\x42\x08\n\x06\x61\x63tion\"s\n\x07Outcome\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\x04\x12,\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x1e.yarn_gpu_sched.v1.OutcomeCode\x12\x15\n\rcontainer_ids\x18\x03 \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t*\xfc\x02\n\x0bOutcomeCode\x12\x1c\n\x18OUTCOME_CODE_UNSPECIFIED\x10\x00\x12\x1a\n\x16OUTCOME_CODE_COMMITTED\x10\x01\x12\x1c\n\x18OUTCOME_CODE_STALE_EPOCH\x10\x02\x12\x1b\n\x17OUTCOME_CODE_NO_ATTEMPT\x10\x03\x12\x17\n\x13OUTCOME_CODE_NO_ASK\x10\x04\x12\x1c\n\x18OUTCOME_CODE_SERVER_GONE\x10\x05\x12\x17\n\x13OUTCOME_CODE_NO_FIT\x10\x06\x12\x1c\n\x18OUTCOME_CODE_QUEUE_LIMIT\x10\x07\x12\x1c\n\x18OUTCOME_CODE_BLACKLISTED\x10\x08\x12\x16\n\x12OUTCOME_CODE_LABEL\x10\t\x12\x1a\n\x16OUTCOME_CODE_NOT_READY\x10\n\x12\x18\n\x14OUTCOME_CODE_INVALID\x10\x0b\x12\x1e\n\x1aOUTCOME_CODE_COMMIT_FAILED\x10\x0c\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n yarn_gpu_sched/v1/decision.proto\x12\x11yarn_gpu_sched.v1\x1a\x1byarn_gpu_sched/v1/ask.proto\x1a yarn_gpu_sched/v1/resource.proto\"\x8f\x01\n\nAssignment\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequestKey\x12\x11\n\tserver_id\x18\x02 \x01(\t\x12-\n\x08resource\x18\x03 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x13\n\x0bgpu_indices\x18\x04 \x03(\r\"o\n\tPlaceGang\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x32\n\x0b\x61ssignments\x18\x03 \x03(\x0b\x32\x1d.yarn_gpu_sched.v1.Assignment\x12\r\n\x05level\x18\x04 \x01(\r\"0\n\tRefuseJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64iagnostics\x18\x02 \x01(\t\"B\n\nRequeueJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x13\n\x0b\x64iagnostics\x18\x03 \x01(\t\"V\n\x07WarnJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x15\n\rcontainer_ids\x18\x03 \x03(\t\x12\x13\n\x0b\x64iagnostics\x18\x04 \x01(\t\"]\n\x0eStopContainers\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x15\n\rcontainer_ids\x18\x03 \x03(\t\x12\x13\n\x0b\x64iagnostics\x18\x04 \x01(\t\"\xd8\x02\n\x08\x44\x65\x63ision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\x04\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x32\n\nplace_gang\x18\x04 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.PlaceGangH\x00\x12\x32\n\nrefuse_job\x18\x05 \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.RefuseJobH\x00\x12\x34\n\x0brequeue_job\x18\x06 \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.RequeueJobH\x00\x12.\n\x08warn_job\x18\x07 \x01(\x0b\x32\x1a.yarn_gpu_sched.v1.WarnJobH\x00\x12<\n\x0fstop_containers\x18\x08 \x01(\x0b\x32!.yarn_gpu_sched.v1.StopContainersH\x00\x42\x08\n\x06\x61\x63tion\"s\n\x07Outcome\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\x04\x12,\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x1e.yarn_gpu_sched.v1.OutcomeCode\x12\x15\n\rcontainer_ids\x18\x03 \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t*\xfc\x02\n\x0bOutcomeCode\x12\x1c\n\x18OUTCOME_CODE_UNSPECIFIED\x10\x00\x12\x1a\n\x16OUTCOME_CODE_COMMITTED\x10\x01\x12\x1c\n\x18OUTCOME_CODE_STALE_EPOCH\x10\x02\x12\x1b\n\x17OUTCOME_CODE_NO_ATTEMPT\x10\x03\x12\x17\n\x13OUTCOME_CODE_NO_ASK\x10\x04\x12\x1c\n\x18OUTCOME_CODE_SERVER_GONE\x10\x05\x12\x17\n\x13OUTCOME_CODE_NO_FIT\x10\x06\x12\x1c\n\x18OUTCOME_CODE_QUEUE_LIMIT\x10\x07\x12\x1c\n\x18OUTCOME_CODE_BLACKLISTED\x10\x08\x12\x16\n\x12OUTCOME_CODE_LABEL\x10\t\x12\x1a\n\x16OUTCOME_CODE_NOT_READY\x10\n\x12\x18\n\x14OUTCOME_CODE_INVALID\x10\x0b\x12\x1e\n\x1aOUTCOME_CODE_COMMIT_FAILED\x10\x0c\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,8 +34,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.decision_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_OUTCOMECODE']._serialized_start=850
-  _globals['_OUTCOMECODE']._serialized_end=1230
+  _globals['_OUTCOMECODE']._serialized_start=1143
+  _globals['_OUTCOMECODE']._serialized_end=1523
   _globals['_ASSIGNMENT']._serialized_start=119
   _globals['_ASSIGNMENT']._serialized_end=262
   _globals['_PLACEGANG']._serialized_start=264
@@ -44,8 +44,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REFUSEJOB']._serialized_end=425
   _globals['_REQUEUEJOB']._serialized_start=427
   _globals['_REQUEUEJOB']._serialized_end=493
-  _globals['_DECISION']._serialized_start=496
-  _globals['_DECISION']._serialized_end=730
-  _globals['_OUTCOME']._serialized_start=732
-  _globals['_OUTCOME']._serialized_end=847
+  _globals['_WARNJOB']._serialized_start=495
+  _globals['_WARNJOB']._serialized_end=581
+  _globals['_STOPCONTAINERS']._serialized_start=583
+  _globals['_STOPCONTAINERS']._serialized_end=676
+  _globals['_DECISION']._serialized_start=679
+  _globals['_DECISION']._serialized_end=1023
+  _globals['_OUTCOME']._serialized_start=1025
+  _globals['_OUTCOME']._serialized_end=1140
 # @@protoc_insertion_point(module_scope)

@@ -218,6 +218,78 @@ class RequeueJob(_message.Message):
 Global___RequeueJob: _TypeAlias = RequeueJob  # noqa: Y015
 
 @_typing.final
+class WarnJob(_message.Message):
+    """Tell the job's master that these containers are about to be stopped. Nothing is stopped by this."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CONTAINER_IDS_FIELD_NUMBER: _builtins.int
+    DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job."""
+    attempt: _builtins.int
+    """The attempt whose master is told; any other current attempt refuses it."""
+    diagnostics: _builtins.str
+    """Why, for the log: YARN's message to the master has no text."""
+    @_builtins.property
+    def container_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The containers, at most 16,384; none named: all that are live in the attempt. One that is not live refuses all."""
+
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        container_ids: _abc.Iterable[_builtins.str] | None = ...,
+        diagnostics: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "container_ids", b"container_ids", "diagnostics", b"diagnostics", "job_id", b"job_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WarnJob: _TypeAlias = WarnJob  # noqa: Y015
+
+@_typing.final
+class StopContainers(_message.Message):
+    """Stop single containers of a job as preempted, all of these or none; the attempt goes on and may ask again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CONTAINER_IDS_FIELD_NUMBER: _builtins.int
+    DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job."""
+    attempt: _builtins.int
+    """The attempt; any other current attempt refuses it."""
+    diagnostics: _builtins.str
+    """Shown to the submitter."""
+    @_builtins.property
+    def container_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """At least 1, at most 16,384. One that is not live, or is the master's, refuses all."""
+
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        container_ids: _abc.Iterable[_builtins.str] | None = ...,
+        diagnostics: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "container_ids", b"container_ids", "diagnostics", b"diagnostics", "job_id", b"job_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopContainers: _TypeAlias = StopContainers  # noqa: Y015
+
+@_typing.final
 class Decision(_message.Message):
     """What the service wants done. Each gets exactly one Outcome on the same stream."""
 
@@ -229,6 +301,8 @@ class Decision(_message.Message):
     PLACE_GANG_FIELD_NUMBER: _builtins.int
     REFUSE_JOB_FIELD_NUMBER: _builtins.int
     REQUEUE_JOB_FIELD_NUMBER: _builtins.int
+    WARN_JOB_FIELD_NUMBER: _builtins.int
+    STOP_CONTAINERS_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.int
     """Unique within one session (one stream). A repeated id is answered with the outcome it already has."""
     session_id: _builtins.str
@@ -247,6 +321,14 @@ class Decision(_message.Message):
     def requeue_job(self) -> Global___RequeueJob:
         """Start a job anew."""
 
+    @_builtins.property
+    def warn_job(self) -> Global___WarnJob:
+        """Tell a job's master what will be stopped."""
+
+    @_builtins.property
+    def stop_containers(self) -> Global___StopContainers:
+        """Stop single containers of a job."""
+
     def __init__(
         self,
         *,
@@ -256,12 +338,14 @@ class Decision(_message.Message):
         place_gang: Global___PlaceGang | None = ...,
         refuse_job: Global___RefuseJob | None = ...,
         requeue_job: Global___RequeueJob | None = ...,
+        warn_job: Global___WarnJob | None = ...,
+        stop_containers: Global___StopContainers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job", "stop_containers", b"stop_containers", "warn_job", b"warn_job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "decision_id", b"decision_id", "epoch", b"epoch", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "decision_id", b"decision_id", "epoch", b"epoch", "place_gang", b"place_gang", "refuse_job", b"refuse_job", "requeue_job", b"requeue_job", "session_id", b"session_id", "stop_containers", b"stop_containers", "warn_job", b"warn_job"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["place_gang", "refuse_job", "requeue_job"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["place_gang", "refuse_job", "requeue_job", "warn_job", "stop_containers"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
