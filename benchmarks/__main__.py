@@ -22,6 +22,7 @@ BENCHMARKS = (
     "replay",
     "tenants",
     "service_snapshot",
+    "service_gangs",
     "real_latency",
     "real_streams",
     "real_snapshot",

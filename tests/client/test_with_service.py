@@ -185,13 +185,17 @@ def test_a_gang_whose_lost_member_cannot_be_replaced_starts_anew_as_a_whole(
 
 
 def test_virtual_clusters_and_their_use(rm: FakeResourceManager, client: Client) -> None:
-    rm.add_virtual_cluster("root.research", quota_gpus=4)
-    rm.submit("job-1", vc="root.research", tags=["gang:1x2"])
+    rm.add_virtual_cluster("root.all", quota_gpus=8, parent=True)
+    rm.add_virtual_cluster("root.all.research", quota_gpus=4, maximum_gpus=6)
+    rm.submit("job-1", vc="root.all.research", tags=["gang:1x2"])
     rm.ask("job-1", 1, gpus=2)
     await_containers(rm, "job-1", 1)
     await_view(client, "job-1", job_pb2.JOB_STATE_RUNNING)
-    use = next(each for each in client.virtual_clusters() if each.virtual_cluster.path == "root.research")
-    assert (use.virtual_cluster.quota_gpus, use.used.gpus, use.jobs_running) == (4, 2, 1)
+    uses = {use.virtual_cluster.path: use for use in client.virtual_clusters()}
+    use, above = uses["root.all.research"], uses["root.all"]
+    assert (use.virtual_cluster.quota_gpus, use.virtual_cluster.maximum_gpus) == (4, 6)
+    assert (use.used.gpus, use.jobs_running) == (2, 1)
+    assert (above.virtual_cluster.parent, above.used.gpus) == (True, 2)
 
 
 def test_listings_of_many_jobs_come_page_by_page_in_order(rm: FakeResourceManager, client: Client) -> None:

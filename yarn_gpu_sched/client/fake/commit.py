@@ -29,7 +29,7 @@ def commit(world: World, gang: decision_pb2.PlaceGang, id_prefix: str) -> list[s
     check(world, gang)
     made = [_container(world, gang, assignment, id_prefix) for assignment in gang.assignments]
     for container in made:
-        world.containers[container.container_id] = container
+        world.hold(container)
     _answer_asks(world, gang)
     return [container.container_id for container in made]
 

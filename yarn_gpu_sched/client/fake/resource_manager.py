@@ -156,9 +156,13 @@ class FakeResourceManager:
         with self._changed:
             self._say(self._world.remove_server(server_id))
 
-    def add_virtual_cluster(self, path: str, *, quota_gpus: int | None = None) -> None:
-        """Add or change a virtual cluster (queue path); a job may name one that was never added."""
-        vc = virtual_cluster_pb2.VirtualCluster(path=path, quota_gpus=quota_gpus, running=True)
+    def add_virtual_cluster(
+        self, path: str, *, quota_gpus: int | None = None, maximum_gpus: int | None = None, parent: bool = False
+    ) -> None:
+        """Add or change a virtual cluster (queue path), or a ``parent`` above others; a job may name one that was never added."""
+        vc = virtual_cluster_pb2.VirtualCluster(
+            path=path, quota_gpus=quota_gpus, maximum_gpus=maximum_gpus, parent=parent, running=True
+        )
         with self._changed:
             self._world.virtual_clusters[path] = vc
             self._say([link_pb2.Change(virtual_cluster=vc)])

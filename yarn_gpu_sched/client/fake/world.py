@@ -6,6 +6,7 @@ something returns the protocol's changes in the order in which they must be sent
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from yarn_gpu_sched.protocol.v1 import (
@@ -19,6 +20,7 @@ from yarn_gpu_sched.protocol.v1 import (
 )
 
 AskKey = tuple[int, int]
+Containers = dict[str, container_pb2.Container]
 
 
 @dataclass
@@ -44,6 +46,8 @@ class World:
     containers: dict[str, container_pb2.Container] = field(default_factory=dict)
     ended: dict[str, job_pb2.JobEnded] = field(default_factory=dict)
     containers_made: int = 0
+    _on_server: defaultdict[str, Containers] = field(default_factory=lambda: defaultdict(dict), repr=False)
+    _of_job: defaultdict[str, Containers] = field(default_factory=lambda: defaultdict(dict), repr=False)
 
     def snapshot(self) -> list[link_pb2.Change]:
         """Return the whole state as changes, each thing after what it refers to."""
@@ -58,7 +62,7 @@ class World:
 
     def used(self, server_id: str) -> resource_pb2.Resource:
         """Return what live containers hold on a server."""
-        held = [c.resource for c in self.containers.values() if c.server_id == server_id]
+        held = [container.resource for container in self._on_server.get(server_id, {}).values()]
         return resource_pb2.Resource(
             memory_mb=sum(r.memory_mb for r in held),
             vcores=sum(r.vcores for r in held),
@@ -67,16 +71,20 @@ class World:
 
     def held_gpus(self, server_id: str) -> set[int]:
         """Return the GPU indices that live containers hold on a server."""
-        on_server = (c for c in self.containers.values() if c.server_id == server_id)
-        return {index for container in on_server for index in container.gpu_indices}
+        return {index for container in self._on_server.get(server_id, {}).values() for index in container.gpu_indices}
 
     def of_job(self, job_id: str) -> list[container_pb2.Container]:
         """Return a job's live containers in order of their commits."""
-        return [c for c in self.containers.values() if c.job_id == job_id]
+        return list(self._of_job.get(job_id, {}).values())
+
+    def hold(self, container: container_pb2.Container) -> None:
+        """Let a new container hold what it was given."""
+        for containers in (self.containers, self._on_server[container.server_id], self._of_job[container.job_id]):
+            containers[container.container_id] = container
 
     def remove_server(self, server_id: str) -> list[link_pb2.Change]:
         """Take a server away, and its containers with it: they are lost."""
-        gone = [c.container_id for c in self.containers.values() if c.server_id == server_id]
+        gone = list(self._on_server.get(server_id, {}))
         released = [change for container_id in gone for change in self.release(container_id, lost=True)]
         del self.servers[server_id]
         return [*released, link_pb2.Change(server_removed=server_id)]
@@ -92,7 +100,11 @@ class World:
 
     def release(self, container_id: str, *, lost: bool = False) -> list[link_pb2.Change]:
         """Let go of what a container holds."""
-        del self.containers[container_id]
+        container = self.containers.pop(container_id)
+        for held, by in ((self._on_server, container.server_id), (self._of_job, container.job_id)):
+            del held[by][container_id]
+            if not held[by]:
+                del held[by]
         released = container_pb2.ContainerReleased(container_id=container_id, lost=lost)
         return [link_pb2.Change(container_released=released)]
 
