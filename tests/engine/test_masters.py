@@ -149,3 +149,42 @@ def test_who_moves_to_another_queue_leaves_its_masters_share_to_those_that_wait(
     assert [one.job_id for one in world.run()] == ["goes"]
     world.submit("goes", vc="root.b", submit_time_s=1.0)
     assert [one.job_id for one in world.run()] == ["waits"]
+
+
+def test_a_master_that_ran_before_anybody_said_whose_it_is_counts_for_its_queue_from_then_on() -> None:
+    """What masters hold in all does not change then, and yet it is why others wait."""
+    world = World(EngineSettings(policy="philly")).up(server("s1", 8, memory_mb=8_192, vcores=8))
+    world.configure("root.a", quota_gpus=4)
+    world.seen("k", "runs", "s1", Resource(256, 1), application_master=True)
+    world.submit("waits", vc="root.a", recovered=True)
+    world.ask("waits", ask(1, Resource(20_480, 1), 0, am=True))
+    assert world.run() == []
+    assert world.why("waits").startswith("never_fits_now")
+    world.submit("runs", vc="root.a")
+    assert world.engine.audit() == []
+    assert world.why("waits").startswith("am_limit")
+
+
+@pytest.mark.parametrize("quota_gpus", [0, None])
+def test_masters_of_a_queue_without_a_share_of_the_gpus_have_what_all_may_have(quota_gpus: int | None) -> None:
+    """A queue with quota 0 borrows: its part of the masters' share would be none, and its jobs would start one at a time."""
+    world = World(EngineSettings(policy="philly", cpu_share=0.5)).up(server("s1", 8, memory_mb=20_480, vcores=100))
+    world.configure("root.borrows", quota_gpus=quota_gpus)
+    world.configure("root.owns", quota_gpus=8)
+    for number in range(6):
+        world.submit(f"j{number}", vc="root.borrows", submit_time_s=float(number))
+        world.ask(f"j{number}", ask(1, AM, 0, am=True))
+    assert [one.job_id for one in world.run()] == ["j0", "j1", "j2", "j3"]
+    assert world.why("j4") == (
+        "am_limit: asks 512 MB and 1 vcores for its master; 4 masters hold 2048 MB and 4 vcores"
+        " of the 2048 MB and 10 vcores that masters may have on GPU servers"
+    )
+    # What they hold counts for all of them, but a queue with a quota has its own part whatever they do.
+    world.submit("o", vc="root.owns", submit_time_s=9.0)
+    world.ask("o", ask(1, AM, 0, am=True))
+    assert [one.job_id for one in world.run()] == ["o"]
+    assert world.why("j4").startswith("am_limit: asks 512 MB and 1 vcores for its master; 5 masters hold 2560 MB")
+    world.end("j0")
+    assert world.run() == []
+    world.end("j1")
+    assert [one.job_id for one in world.run()] == ["j4"]

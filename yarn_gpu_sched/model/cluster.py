@@ -150,6 +150,7 @@ class ClusterState:
             self.tenants.charge(before.vc, before.user, partition, amount, -1)
             self.tenants.charge(job.vc, job.user, partition, amount, 1)
         for amount in self._masters_of(record):
+            self.masters_changes += 1
             self.virtual_clusters[before.vc].masters.count(amount, -1)
             self.virtual_clusters[job.vc].masters.count(amount, 1)
         self._leave(before.vc)
