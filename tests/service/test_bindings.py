@@ -1,6 +1,7 @@
 """Binding files follow the engine: written after a commit, gone after a release, right after a snapshot."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tests.service import changes
 from tests.service.conftest import settled, until
-from tests.service.raw_link import RawLink
+from tests.service.raw_link import BOUND_S, RawLink
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.binding_files import BindingFiles
 from yarn_gpu_sched.service.bindings import RETRY_S, Bindings
@@ -107,6 +108,74 @@ async def test_a_hostile_container_id_reaches_no_file(
         lambda: everything(tmp_path) == sorted([*before, directory / "good"])
     )  # the file that becomes it goes last
     await settled(service)
+
+
+class SlowFiles(BindingFiles):
+    """A directory that lists its files when it is let."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.asked, self.let = threading.Event(), threading.Event()
+
+    def names(self) -> set[str]:
+        names = super().names()
+        self.asked.set()
+        assert self.let.wait(BOUND_S)
+        return names
+
+
+async def test_files_stay_when_a_snapshot_begins_while_the_directory_is_compared(
+    directory: Path, clock: FakeClock
+) -> None:
+    files = SlowFiles(directory)
+    files.change({"a": "0\n"})
+    bindings = Bindings(files, clock, Metrics())
+    bindings.begin(0.0)
+    bindings.bind("a", (0,))
+    bindings.end()
+    await until(files.asked.is_set)
+    bindings.begin(0.0)
+    files.let.set()
+    await until(lambda: bindings._task is None)
+    assert contents(directory) == {"a": "0\n"}
+    bindings.end()
+    await until(lambda: contents(directory) == {})
+    await bindings.close()
+    files.close()
+
+
+async def test_files_stay_when_a_snapshot_begins_while_they_wait_to_be_written(
+    directory: Path, clock: FakeClock
+) -> None:
+    files = BindingFiles(directory)
+    files.change({"a": "0\n"})
+    bindings = Bindings(files, clock, Metrics())
+    bindings.bind("a", (0,))
+    bindings.begin(0.0)
+    await until(lambda: bindings._task is None)
+    assert contents(directory) == {"a": "0\n"}
+    await bindings.close()
+    files.close()
+
+
+async def test_files_stay_when_the_time_of_the_snapshot_before_is_up_during_the_next(
+    directory: Path, clock: FakeClock
+) -> None:
+    files = BindingFiles(directory)
+    files.change({"a": "0\n"})
+    bindings = Bindings(files, clock, Metrics())
+    bindings.begin(10.0)
+    bindings.end()
+    clock.advance(9.0)
+    bindings.begin(10.0)
+    clock.advance(1.0)
+    await until(lambda: bindings._task is None)
+    assert contents(directory) == {"a": "0\n"}
+    bindings.end()
+    clock.advance(9.0)
+    await until(lambda: contents(directory) == {})
+    await bindings.close()
+    files.close()
 
 
 class FailingFiles(BindingFiles):

@@ -70,19 +70,23 @@ class Bindings:
         The files stay, containers go on while we learn of them: those of others go when the
         snapshot has ended and all servers had their time to come back.
         """
+        self._wait_no_more()
         self._wanted.clear()
         self._snapshot = True
         self._settled_s = self._clock.now_s() + settle_left_s
 
     def end(self) -> None:
         """Take what is wanted as complete: the snapshot has ended."""
-        if self._settling is not None:
-            self._settling.cancel()
-            self._settling = None
+        self._wait_no_more()
         if self._settled_s <= self._clock.now_s():
             self._settle()
         else:
             self._settling = self._clock.call_at(self._settled_s, self._settle)
+
+    def _wait_no_more(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
 
     def _settle(self) -> None:
         self._settling = None
@@ -131,13 +135,17 @@ class Bindings:
                 self._dirty.update(failed)
                 return True
             chunk = list(self._dirty)[:_CHUNK_FILES]
-            changes = {container_id: self._wanted.get(container_id) for container_id in chunk}
             for container_id in chunk:
                 del self._dirty[container_id]
-            for container_id in await self._in_thread(changes):
+            for container_id in await self._in_thread(self._changes(chunk)):
                 failed[container_id] = None
         self._dirty.update(failed)
         return bool(failed)
+
+    def _changes(self, chunk: list[str]) -> dict[str, str | None]:
+        """Return what to write, and what to remove; during a snapshot nothing goes, the sweep after it finds what must."""
+        wanted = {container_id: self._wanted.get(container_id) for container_id in chunk}
+        return {container_id: content for container_id, content in wanted.items() if content or not self._snapshot}
 
     async def _swept(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -170,8 +178,7 @@ class Bindings:
 
     async def close(self) -> None:
         """Write no more; the files stay, as the containers do."""
-        if self._settling is not None:
-            self._settling.cancel()
+        self._wait_no_more()
         if self._task is not None:
             self._task.cancel()
         self._thread.shutdown(wait=True, cancel_futures=True)
