@@ -1,8 +1,8 @@
 import pytest
 
-from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue
+from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue, stop, warn
 from yarn_gpu_sched.client.fake.world import KnownJob, World
-from yarn_gpu_sched.protocol.v1 import ask_pb2, decision_pb2, job_pb2, resource_pb2, server_pb2
+from yarn_gpu_sched.protocol.v1 import ask_pb2, container_pb2, decision_pb2, job_pb2, resource_pb2, server_pb2
 
 CODES = decision_pb2.OutcomeCode
 
@@ -146,6 +146,54 @@ def test_another_attempt_than_the_current_one_does_not_start_anew(world: World, 
         requeue(world, decision_pb2.RequeueJob(job_id=job_id, attempt=attempt))
     assert caught.value.code == CODES.OUTCOME_CODE_NO_ATTEMPT
     assert len(world.containers) == 1
+
+
+def test_a_warned_job_goes_on_and_its_master_knows_what_will_be_stopped(world: World) -> None:
+    first, second = commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    before = picture(world)
+    warn(world, decision_pb2.WarnJob(job_id="j", attempt=1, diagnostics="for another"))
+    warn(world, decision_pb2.WarnJob(job_id="j", attempt=1, container_ids=[second, second]))
+    assert [list(told.container_ids) for told in world.warnings["j"]] == [[first, second], [second]]
+    assert world.warnings["j"][0].diagnostics == "for another"
+    assert picture(world) == before
+
+
+def test_single_containers_that_are_stopped_are_lost_and_the_others_go_on(world: World) -> None:
+    first, second = commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    changes = stop(world, decision_pb2.StopContainers(job_id="j", attempt=1, container_ids=[second, second]))
+    assert [change.container_released.container_id for change in changes] == [second]
+    assert changes[0].container_released.lost
+    assert (list(world.containers), world.jobs["j"].job.attempt) == ([first], 1)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "attempt", "named", "code", "says"),
+    [
+        ("j", 2, ["worker"], CODES.OUTCOME_CODE_NO_ATTEMPT, "no current attempt 2"),
+        ("other", 1, ["worker"], CODES.OUTCOME_CODE_NO_ATTEMPT, "other"),
+        ("j", 1, ["worker", "gone"], CODES.OUTCOME_CODE_INVALID, "container gone is no live"),
+        ("j", 1, ["worker", "neighbour"], CODES.OUTCOME_CODE_INVALID, "neighbour is no live container of job j"),
+        ("j", 1, ["worker", "master"], CODES.OUTCOME_CODE_INVALID, "container master is the master"),
+        ("j", 1, [], CODES.OUTCOME_CODE_INVALID, "empty"),
+        ("j", 1, map(str, range(16_385)), CODES.OUTCOME_CODE_INVALID, "16385 containers, at most 16384"),
+    ],
+)
+def test_an_order_that_does_not_hold_as_a_whole_stops_nothing_and_warns_nobody(
+    world: World, job_id: str, attempt: int, named: list[str], code: decision_pb2.OutcomeCode.ValueType, says: str
+) -> None:
+    for name, of in (("master", "j"), ("worker", "j"), ("neighbour", "k")):
+        one = container_pb2.Container(container_id=name, job_id=of, attempt=1, server_id="a")
+        one.application_master = name == "master"
+        world.hold(one)
+    before, ids = picture(world), list(named)
+    with pytest.raises(RefusedError, match=says) as caught:
+        stop(world, decision_pb2.StopContainers(job_id=job_id, attempt=attempt, container_ids=ids))
+    assert caught.value.code == code
+    # That the master is told of itself, or of all, is no fault of a warning.
+    if says not in ("empty", "container master is the master"):
+        with pytest.raises(RefusedError, match=says):
+            warn(world, decision_pb2.WarnJob(job_id=job_id, attempt=attempt, container_ids=ids))
+    assert (picture(world), world.warnings) == (before, {})
 
 
 def test_a_job_that_is_refused_is_killed_and_one_that_is_not_known_is_not(world: World) -> None:

@@ -9,10 +9,13 @@ from yarn_gpu_sched.client.fake.world import KnownJob, World, ask_key
 from yarn_gpu_sched.protocol.v1 import ask_pb2, container_pb2, decision_pb2, job_pb2, server_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from yarn_gpu_sched.client.fake.world import AskKey
     from yarn_gpu_sched.protocol.v1 import link_pb2
+
+
+ORDERED_CONTAINERS_MAX = 16_384
 
 
 class RefusedError(Exception):
@@ -45,6 +48,47 @@ def requeue(world: World, order: decision_pb2.RequeueJob) -> list[link_pb2.Chang
     """End what a job runs, so that it starts anew as a whole; returns what changed."""
     _current(world, order.job_id, order.attempt)
     return world.start_anew(order.job_id)
+
+
+def warn(world: World, order: decision_pb2.WarnJob) -> None:
+    """Tell a job's master which of its containers will be stopped: those named, or all that are live."""
+    _current(world, order.job_id, order.attempt)
+    told = decision_pb2.WarnJob()
+    told.CopyFrom(order)
+    del told.container_ids[:]
+    told.container_ids.extend(_live(world, order.job_id, order.container_ids) or _live_of(world, order.job_id))
+    world.warn(told)
+
+
+def stop(world: World, order: decision_pb2.StopContainers) -> list[link_pb2.Change]:
+    """Stop single containers, none of them the master's; returns what changed."""
+    _current(world, order.job_id, order.attempt)
+    if not order.container_ids:
+        raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, "container_ids is empty")
+    gone = _live(world, order.job_id, order.container_ids)
+    for container_id in gone:
+        if world.containers[container_id].application_master:
+            detail = f"container {container_id} is the master of job {order.job_id}"
+            raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, detail)
+    return [change for container_id in gone for change in world.release(container_id, lost=True)]
+
+
+def _live(world: World, job_id: str, named: Iterable[str]) -> list[str]:
+    """Return what an order names, each once; `RefusedError` if one of them is not the job's, or not any more."""
+    live = set(_live_of(world, job_id))
+    once = list(dict.fromkeys(named))
+    if len(once) > ORDERED_CONTAINERS_MAX:
+        detail = f"{len(once)} containers, at most {ORDERED_CONTAINERS_MAX} would be right"
+        raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, detail)
+    for container_id in once:
+        if container_id not in live:
+            detail = f"container {container_id} is no live container of job {job_id}"
+            raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, detail)
+    return once
+
+
+def _live_of(world: World, job_id: str) -> list[str]:
+    return [container.container_id for container in world.of_job(job_id)]
 
 
 def _current(world: World, job_id: str, attempt: int) -> KnownJob:

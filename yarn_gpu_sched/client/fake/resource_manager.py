@@ -19,7 +19,7 @@ from yarn_gpu_sched.client.errors import (
     RejectedError,
     ServiceError,
 )
-from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue
+from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue, stop, warn
 from yarn_gpu_sched.client.fake.world import KnownJob, World
 from yarn_gpu_sched.client.link import ResourceManagerLink
 from yarn_gpu_sched.protocol.v1 import (
@@ -254,6 +254,11 @@ class FakeResourceManager:
         with self._changed:
             return self._world.ended.get(job_id)
 
+    def warnings(self, job_id: str) -> list[decision_pb2.WarnJob]:
+        """Return what the job's masters were told, the latest last and bounded: with it, the containers to be stopped."""
+        with self._changed:
+            return [_copy(told) for told in self._world.warnings.get(job_id, ())]
+
     def explanation(self, job_id: str) -> str:
         """Return why a job's current attempt waits, as the service said last; empty: it waits for nothing, or nothing was said."""
         with self._changed:
@@ -348,6 +353,11 @@ class FakeResourceManager:
                 return refuse(self._world, decision.refuse_job)
             case "requeue_job":
                 return requeue(self._world, decision.requeue_job)
+            case "warn_job":
+                warn(self._world, decision.warn_job)
+                return []
+            case "stop_containers":
+                return stop(self._world, decision.stop_containers)
             case action:
                 raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, f"action {action}: there is no such one here")
 

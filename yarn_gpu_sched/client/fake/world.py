@@ -6,12 +6,13 @@ something returns the protocol's changes in the order in which they must be sent
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from yarn_gpu_sched.protocol.v1 import (
     ask_pb2,
     container_pb2,
+    decision_pb2,
     job_pb2,
     link_pb2,
     resource_pb2,
@@ -21,6 +22,8 @@ from yarn_gpu_sched.protocol.v1 import (
 
 AskKey = tuple[int, int]
 Containers = dict[str, container_pb2.Container]
+# Of each job.
+WARNINGS_KEPT_MAX = 100
 
 
 @dataclass
@@ -38,13 +41,14 @@ class KnownJob:
 
 @dataclass
 class World:
-    """Everything by its id. ``ended`` keeps each ended job's last word."""
+    """Everything by its id. ``ended`` keeps each ended job's last word, ``warnings`` what a job's masters were told."""
 
     servers: dict[str, server_pb2.Server] = field(default_factory=dict)
     virtual_clusters: dict[str, virtual_cluster_pb2.VirtualCluster] = field(default_factory=dict)
     jobs: dict[str, KnownJob] = field(default_factory=dict)
     containers: dict[str, container_pb2.Container] = field(default_factory=dict)
     ended: dict[str, job_pb2.JobEnded] = field(default_factory=dict)
+    warnings: dict[str, deque[decision_pb2.WarnJob]] = field(default_factory=dict)
     containers_made: int = 0
     _on_server: defaultdict[str, Containers] = field(default_factory=lambda: defaultdict(dict), repr=False)
     _of_job: defaultdict[str, Containers] = field(default_factory=lambda: defaultdict(dict), repr=False)
@@ -107,6 +111,10 @@ class World:
                 del held[by]
         released = container_pb2.ContainerReleased(container_id=container_id, lost=lost)
         return [link_pb2.Change(container_released=released)]
+
+    def warn(self, told: decision_pb2.WarnJob) -> None:
+        """Note what a job's master was told; nothing stops by that."""
+        self.warnings.setdefault(told.job_id, deque(maxlen=WARNINGS_KEPT_MAX)).append(told)
 
     def new_attempt(self, job_id: str) -> list[link_pb2.Change]:
         """Begin a job's next attempt: what the one before asked is void."""
