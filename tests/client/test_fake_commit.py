@@ -175,7 +175,7 @@ def test_single_containers_that_are_stopped_are_lost_and_the_others_go_on(world:
         ("j", 1, ["worker", "neighbour"], CODES.OUTCOME_CODE_INVALID, "neighbour is no live container of job j"),
         ("j", 1, ["worker", "master"], CODES.OUTCOME_CODE_INVALID, "container master is the master"),
         ("j", 1, [], CODES.OUTCOME_CODE_INVALID, "empty"),
-        ("j", 1, map(str, range(16_385)), CODES.OUTCOME_CODE_INVALID, "16385 containers, at most 16384"),
+        ("j", 1, list(map(str, range(16_385))), CODES.OUTCOME_CODE_INVALID, "16385 containers, at most 16384"),
     ],
 )
 def test_an_order_that_does_not_hold_as_a_whole_stops_nothing_and_warns_nobody(
