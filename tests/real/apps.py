@@ -143,7 +143,7 @@ class App:
         constrained: Sequence[Mapping[str, object]] = (),
         updates: Sequence[Mapping[str, object]] = (),
     ) -> Answer:
-        """Send one heartbeat of the master; the answer has `allocated`, `updated` and `completed`."""
+        """Send one heartbeat of the master; the answer has `allocated`, `updated`, `completed`, and perhaps `preemption`."""
         return self._ask(
             "allocate",
             asks=asks,
@@ -194,6 +194,10 @@ class App:
     def report(self) -> Answer:
         """Return `state`, `final`, `diagnostics` and `attempt` as the ResourceManager tells them."""
         return self._ask("report")
+
+    def attempts(self) -> list[Answer]:
+        """Return number, `state` and `diagnostics` of each attempt as the ResourceManager tells them, in order."""
+        return sorted(self._ask("attempts")["attempts"], key=lambda one: int(one["attempt"]))
 
     def _ask(self, op: str, timeout_s: int = 60, **request: object) -> Answer:
         return self._apps.ask(op, app=self.app_id, timeout_s=timeout_s, wait_s=timeout_s + 30, **request)

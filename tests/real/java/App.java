@@ -39,6 +39,7 @@ import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.NMToken;
+import org.apache.hadoop.yarn.api.records.PreemptionMessage;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
@@ -164,7 +165,24 @@ final class App {
       ended.addObject().put("container", status.getContainerId().toString()).put("exit", status.getExitStatus())
           .put("diagnostics", status.getDiagnostics());
     }
+    if (response.getPreemptionMessage() != null) {
+      answer.set("preemption", told(response.getPreemptionMessage()));
+    }
     return answer;
+  }
+
+  /** What is to be stopped: `strict`, whatever the master does, or `negotiable`. */
+  private static ObjectNode told(PreemptionMessage message) {
+    ObjectNode told = Apps.JSON.createObjectNode();
+    ArrayNode strict = told.putArray("strict");
+    if (message.getStrictContract() != null) {
+      message.getStrictContract().getContainers().forEach(one -> strict.add(one.getId().toString()));
+    }
+    ArrayNode negotiable = told.putArray("negotiable");
+    if (message.getContract() != null) {
+      message.getContract().getContainers().forEach(one -> negotiable.add(one.getId().toString()));
+    }
+    return told;
   }
 
   /** Heartbeat until `containers` are held, or `completed` have ended, counted from the start. */

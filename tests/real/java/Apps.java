@@ -2,6 +2,7 @@ package io.github.yarn_gpu_sched.tests;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.github.yarn_gpu_sched.load.ResourceManager;
 import java.io.BufferedReader;
@@ -16,6 +17,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.apache.hadoop.yarn.api.protocolrecords.UpdateApplicationTimeoutsRequest;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptReport;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationReport;
 import org.apache.hadoop.yarn.api.records.ApplicationTimeoutType;
@@ -102,6 +104,8 @@ public final class Apps {
         return limit(ApplicationId.fromString(request.get("app").asText()), request.get("left_s").asLong());
       case "report":
         return report(ApplicationId.fromString(request.get("app").asText()));
+      case "attempts":
+        return attempts(ApplicationId.fromString(request.get("app").asText()));
       case "ghost":
         return ghosts.appear(request);
       case "ghost_gone":
@@ -130,6 +134,16 @@ public final class Apps {
     client.updateApplicationTimeouts(
         UpdateApplicationTimeoutsRequest.newInstance(id, Map.of(ApplicationTimeoutType.LIFETIME, end)));
     return JSON.createObjectNode();
+  }
+
+  private ObjectNode attempts(ApplicationId id) throws Exception {
+    ObjectNode answer = JSON.createObjectNode();
+    ArrayNode attempts = answer.putArray("attempts");
+    for (ApplicationAttemptReport one : client.getApplicationAttempts(id)) {
+      attempts.addObject().put("attempt", one.getApplicationAttemptId().getAttemptId())
+          .put("state", one.getYarnApplicationAttemptState().toString()).put("diagnostics", one.getDiagnostics());
+    }
+    return answer;
   }
 
   private ObjectNode report(ApplicationId id) throws Exception {

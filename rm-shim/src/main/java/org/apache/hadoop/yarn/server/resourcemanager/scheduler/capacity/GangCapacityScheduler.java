@@ -35,6 +35,8 @@ public class GangCapacityScheduler extends CapacityScheduler {
   private final Map<ApplicationAttemptId, Gate> gates = new ConcurrentHashMap<>();
   /** Containers that did not end well, until the service is told; what is beyond the bound is told as if it had ended well. */
   final Set<String> lost = ConcurrentHashMap.newKeySet();
+  /** Attempts whose end is ordered: what they run ends with them, also where their applications keep containers. */
+  final Set<ApplicationAttemptId> anew = ConcurrentHashMap.newKeySet();
   private final Set<ApplicationId> recovered = ConcurrentHashMap.newKeySet();
   private final AtomicLong completions = new AtomicLong();
   private Settings settings;
@@ -117,6 +119,10 @@ public class GangCapacityScheduler extends CapacityScheduler {
       gates.put(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId(), new Gate());
     } else if (event instanceof AppAddedSchedulerEvent && ((AppAddedSchedulerEvent) event).getIsAppRecovering()) {
       recovered.add(((AppAddedSchedulerEvent) event).getApplicationId());
+    } else if (event instanceof AppAttemptRemovedSchedulerEvent) {
+      AppAttemptRemovedSchedulerEvent end = (AppAttemptRemovedSchedulerEvent) event;
+      if (anew.remove(end.getApplicationAttemptID()))
+        event = new AppAttemptRemovedSchedulerEvent(end.getApplicationAttemptID(), end.getFinalAttemptState(), false);
     }
     super.handle(event);
     mark(event);

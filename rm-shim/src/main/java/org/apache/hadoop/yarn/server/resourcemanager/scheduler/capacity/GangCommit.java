@@ -1,6 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static io.github.yarn_gpu_sched.protocol.v1.OutcomeCode.*;
+import static org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Refusal.*;
 
 import io.github.yarn_gpu_sched.protocol.v1.*;
 import io.github.yarn_gpu_sched.shim.Counters;
@@ -11,7 +12,6 @@ import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.*;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.*;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.*;
@@ -28,21 +28,13 @@ final class GangCommit {
   private static final int ASSIGNMENTS_MAX = 16_384;
   private final GangCapacityScheduler scheduler;
   private final RMContext context;
+  private final Orders orders;
   private boolean rehearsed;
 
   GangCommit(GangCapacityScheduler scheduler) {
     this.scheduler = scheduler;
     this.context = scheduler.getRMContext();
-  }
-
-  /** Why a decision is not carried out. */
-  private static final class Refusal extends Exception {
-    private final OutcomeCode code;
-
-    Refusal(OutcomeCode code, String format, Object... with) {
-      super(String.format(Locale.ROOT, format, with), null, false, false);
-      this.code = code;
-    }
+    this.orders = new Orders(scheduler);
   }
 
   Outcome decide(Decision decision, Consumer<GangContainer> made) {
@@ -50,8 +42,7 @@ final class GangCommit {
     try {
       require(decision.getEpoch() == context.getEpoch(), OUTCOME_CODE_STALE_EPOCH, "the epoch is %d", context.getEpoch());
       require(decision.getActionCase() != Decision.ActionCase.ACTION_NOT_SET, OUTCOME_CODE_INVALID, "the decision names no action");
-      if (decision.hasRefuseJob()) refuse(decision.getRefuseJob());
-      if (decision.hasRequeueJob()) requeue(decision.getRequeueJob());
+      orders.carryOut(decision);
       for (GangContainer one : decision.hasPlaceGang() ? place(decision.getPlaceGang()) : List.<GangContainer>of()) {
         outcome.addContainerIds(one.getContainerId().toString());
         made.accept(one);
@@ -59,43 +50,6 @@ final class GangCommit {
       return outcome.setCode(OUTCOME_CODE_COMMITTED).build();
     } catch (Refusal refusal) {
       return outcome.setCode(refusal.code).setDetail(refusal.getMessage()).build();
-    }
-  }
-
-  private static void require(boolean holds, OutcomeCode otherwise, String format, Object... with) throws Refusal {
-    if (!holds) throw new Refusal(otherwise, format, with);
-  }
-
-  private void refuse(RefuseJob job) throws Refusal {
-    ApplicationId id = parsed(job.getJobId(), "application", ApplicationId::fromString);
-    require(context.getRMApps().containsKey(id), OUTCOME_CODE_INVALID, "job %s is not known", id);
-    context.getDispatcher().getEventHandler()
-        .handle(new RMAppEvent(id, RMAppEventType.KILL, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX)));
-  }
-
-  /** As stock preemption does: an attempt whose master was preempted does not count as failed, and what it ran ends with it. */
-  private void requeue(RequeueJob job) throws Refusal {
-    ApplicationId id = parsed(job.getJobId(), "application", ApplicationId::fromString);
-    FiCaSchedulerApp attempt = Words.attempt(scheduler, id);
-    boolean current = attempt != null && !attempt.isStopped() && attempt.getApplicationAttemptId().getAttemptId() == job.getAttempt();
-    require(current, OUTCOME_CODE_NO_ATTEMPT, "attempt %d of %s is ended or replaced", job.getAttempt(), id);
-    RMApp app = context.getRMApps().get(id);
-    boolean again = app != null && (app.getMaxAppAttempts() > 1 || app.getApplicationSubmissionContext().getUnmanagedAM());
-    require(again, OUTCOME_CODE_INVALID, "%s has one attempt only: its end would be the application's", id);
-    LOG.info("{} starts anew: {}", id, Words.cut(job.getDiagnostics(), ResourceManagerView.DIAGNOSTICS_CHARS_MAX));
-    List<RMContainer> live = new ArrayList<>(attempt.getLiveContainers());
-    live.sort(Comparator.comparing(RMContainer::isAMContainer));  // the master last: its end takes the attempt away
-    for (RMContainer one : live) {
-      scheduler.markContainerForPreemption(attempt.getApplicationAttemptId(), one);
-      scheduler.markContainerForKillable(one);
-    }
-  }
-
-  private static <T> T parsed(String text, String what, Function<String, T> as) throws Refusal {
-    try {
-      return as.apply(text);
-    } catch (IllegalArgumentException e) {
-      throw new Refusal(OUTCOME_CODE_INVALID, "\"%.64s\" is no %s id", text, what);
     }
   }
 

@@ -117,7 +117,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
 
   private void say(RMContainer one, boolean ending, Map<String, Container> known, Map<String, Container> all) {
     Container before = known.get(one.getContainerId().toString());
-    boolean same = before != null && before.getEnding() == ending && (ending || before.getApplicationMaster() == master(one))
+    boolean same = before != null && before.getEnding() == ending && (ending || before.getApplicationMaster() == Words.master(context, one))
         && before.getResource().equals(Words.resource(one.getContainer().getResource()));
     all.put(one.getContainerId().toString(), same ? before : say(one, ending));
   }
@@ -127,16 +127,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
     return Container.newBuilder().setContainerId(one.getContainerId().toString()).setJobId(attempt.getApplicationId().toString())
         .setAttempt(attempt.getAttemptId()).setServerId(one.getNodeId().toString())
         .setResource(Words.resource(one.getContainer().getResource())).addAllGpuIndices(Words.gpuIndices(one))
-        .setApplicationMaster(master(one)).setKey(Words.key(one.getAllocatedSchedulerKey())).setEnding(ending).build();
-  }
-
-  /** True for the application master's container, also while its attempt has only just got it. */
-  private boolean master(RMContainer one) {
-    RMApp app = context.getRMApps().get(one.getApplicationAttemptId().getApplicationId());
-    RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
-    boolean current = attempt != null && attempt.getAppAttemptId().equals(one.getApplicationAttemptId());
-    if (one.isAMContainer() || !current || app.getApplicationSubmissionContext().getUnmanagedAM()) return one.isAMContainer();
-    return attempt.getMasterContainer() == null || attempt.getMasterContainer().getId().equals(one.getContainerId());
+        .setApplicationMaster(Words.master(context, one)).setKey(Words.key(one.getAllocatedSchedulerKey())).setEnding(ending).build();
   }
 
   @Override public ContainerReleased released(Container one) {

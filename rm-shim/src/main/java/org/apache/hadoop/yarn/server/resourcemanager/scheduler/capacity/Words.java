@@ -6,6 +6,9 @@ import java.util.*;
 import java.util.regex.*;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.*;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -22,6 +25,15 @@ final class Words {
   static FiCaSchedulerApp attempt(CapacityScheduler scheduler, ApplicationId job) {
     SchedulerApplication<FiCaSchedulerApp> known = scheduler.getSchedulerApplications().get(job);
     return known == null ? null : known.getCurrentAppAttempt();
+  }
+
+  /** True for the application master's container, also while its attempt has only just got it. */
+  static boolean master(RMContext context, RMContainer one) {
+    RMApp app = context.getRMApps().get(one.getApplicationAttemptId().getApplicationId());
+    RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
+    boolean current = attempt != null && attempt.getAppAttemptId().equals(one.getApplicationAttemptId());
+    if (one.isAMContainer() || !current || app.getApplicationSubmissionContext().getUnmanagedAM()) return one.isAMContainer();
+    return attempt.getMasterContainer() == null || attempt.getMasterContainer().getId().equals(one.getContainerId());
   }
 
   /** Whole GPUs; 0 where the cluster does not know the type. */

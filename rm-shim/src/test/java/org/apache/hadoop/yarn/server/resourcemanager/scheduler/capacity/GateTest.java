@@ -82,6 +82,27 @@ class GateTest {
     assertEquals(List.of(id(2)), ids(gate.handOut(pulled(), one -> !one.equals(id(1)))));
   }
 
+  private static Allocation stopping(int stopped, int... numbers) {
+    Allocation pulled = pulled(numbers);
+    return new Allocation(pulled.getContainers(), SMALL, Set.of(id(stopped + 1)), Set.of(id(stopped)), List.of(ask(ResourceRequest.ANY, stopped)));
+  }
+
+  private static List<Object> told(Allocation reply) {
+    return Arrays.asList(reply.getStrictContainerPreemptions(), reply.getContainerPreemptions(), reply.getResourcePreemptions());
+  }
+
+  @Test void whatIsToBeStoppedIsToldOnceAndAtOnceAlsoDuringACommit() {
+    List<Object> nothing = Arrays.asList(null, null, null);
+    assertEquals(told(stopping(5)), told(gate.keep(List.of(), stopping(5, 1))));
+    Allocation next = gate.handOut(pulled(2), one -> true);
+    assertEquals(List.of(id(1), id(2)), ids(next));
+    assertEquals(nothing, told(next));
+    gate.keep(List.of(), pulled(3));
+    assertEquals(told(stopping(7)), told(gate.handOut(stopping(7, 4), one -> true)));
+    assertEquals(told(stopping(8)), told(gate.handOut(stopping(8), one -> true)));
+    assertEquals(nothing, told(gate.handOut(pulled(), one -> true)));
+  }
+
   @Test void aReplyBesideWhichNothingWasKeptIsLeftAsItIs() {
     Allocation reply = pulled(1);
     assertSame(reply, gate.handOut(reply, one -> true));
