@@ -14,6 +14,10 @@ from typing import Any
 import psutil
 
 from benchmarks.arena import RM_FLAGS, RM_SETTINGS, Arena
+from benchmarks.figures import Figure
+from benchmarks.service import configured
+from benchmarks.tenant_queues import FULL, LEAVES, PARENTS, WAITING
+from yarn_gpu_sched.client import Client
 
 SHIM = "Hadoop:service=ResourceManager,name=YarnGpuSched"
 _QUANTILES_S_MAX = 130.0
@@ -41,9 +45,22 @@ def configuration(arena: Arena) -> dict[str, Any]:
         "scheduler": spec.scheduler_class,
         "resource_manager_flags": " ".join(RM_FLAGS),
         "resource_manager_settings": dict(RM_SETTINGS),
-        "service": "ygs serve, defaults, no recorder" if arena.service else _NO_SERVICE,
+        "tenants": {"parents": PARENTS, "leaves": LEAVES, "waiting_for_a_maximum": WAITING},
+        **(configured() if arena.service else {"service": _NO_SERVICE}),
         "gc": "gc.freeze after each snapshot" if arena.service else "none: no service",
     }
+
+
+def waiting(arena: Arena) -> tuple[Figure, ...]:
+    """Count who waits for the queue that is at its maximum, by the service, and whom YARN says why."""
+    with Client(arena.service) as client:
+        use = next(use for use in client.virtual_clusters() if use.virtual_cluster.path == FULL)
+    apps = arena.cluster.rm_rest(f"/ws/v1/cluster/apps?queue={FULL}")["apps"]["app"]
+    told = sum("waits as vc_maximum" in app["diagnostics"] for app in apps)
+    return (
+        Figure("jobs that wait for a maximum meanwhile", use.jobs_pending, "jobs", WAITING - 1, at_least=True),
+        Figure("jobs of which YARN says so", told, "jobs", note=f"of {len(apps)}"),
+    )
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from benchmarks import generator
 from benchmarks.arena import TIMED_SHIM, TIMED_STOCK, Arena, arena
 from benchmarks.figures import Figure, Measured
 from benchmarks.real import SHIM, configuration, scratch
+from benchmarks.tenant_queues import FULL, LEAF_QUEUES, WAITING, queues
 from yarn_gpu_sched.embedded import shim_jar
 
 TIMED = Path(__file__).parent / "timed"
@@ -119,9 +120,12 @@ def measure(rounds: int = ROUNDS, warm_up_calls: int = WARM_UP_CALLS) -> Measure
 
 @contextmanager
 def _contender(name: str, folder: Path, scheduler: str, classes: Path) -> Iterator[Contender]:
+    settings = queues(SERVERS["servers"], SERVERS["server_gpus"])
     with (
-        arena(folder, scheduler, SERVERS["servers"], classes=(classes,), flags=_HEAP) as running,
-        generator.Held(running.conf, "turns", **SERVERS, **MASTERS) as masters,
+        arena(folder, scheduler, SERVERS["servers"], classes=(classes,), flags=_HEAP, settings=settings) as running,
+        generator.Held(
+            running.conf, "turns", **SERVERS, **MASTERS, queues=LEAF_QUEUES, waiting=WAITING, waiting_queue=FULL
+        ) as masters,
     ):
         masters.wait("ready")
         yield Contender(name, running, masters)

@@ -11,7 +11,8 @@ from typing import Any
 from benchmarks import generator
 from benchmarks.arena import GANG_SCHEDULER, arena
 from benchmarks.figures import Figure, Measured
-from benchmarks.real import SHIM, configuration, scratch, shim_quantiles
+from benchmarks.real import SHIM, configuration, scratch, shim_quantiles, waiting
+from benchmarks.tenant_queues import FULL, LEAF_QUEUES, WAITING, queues
 
 # What a gang held is known to be free after its servers' next heartbeats: enough GPUs for the gangs of three seconds.
 SERVERS, SERVER_GPUS = 256, 8
@@ -23,10 +24,13 @@ _P50_MS_MAX, _P99_MS_MAX = 10.0, 100.0
 def measure() -> Measured:
     """Measure over 600 gangs of 8 on 256 servers."""
     options = {"servers": SERVERS, "server_gpus": SERVER_GPUS, "gang": GANG, "gpus": 1, "gap_ms": GAP_MS}
-    with scratch() as folder, arena(folder, GANG_SCHEDULER, SERVERS) as ours:
-        generator.run(ours.conf, "watch", **options, gangs=_WARM_UP)
-        done = generator.run(ours.conf, "watch", **options, gangs=GANGS)
-        figures = _seen(done)
+    settings = queues(SERVERS, SERVER_GPUS)
+    with scratch() as folder, arena(folder, GANG_SCHEDULER, SERVERS, settings=settings) as ours:
+        generator.run(ours.conf, "watch", **options, gangs=_WARM_UP, queues=LEAF_QUEUES)
+        done = generator.run(
+            ours.conf, "watch", **options, gangs=GANGS, queues=LEAF_QUEUES, waiting=WAITING, waiting_queue=FULL
+        )
+        figures = [*_seen(done), *waiting(ours)]
         outcome = shim_quantiles(ours, "AskToOutcomeUs")
         last = f"the last minute's {outcome['count']:.0f}"
         lock_ms = ours.bean(SHIM)["LockHeldUsMax"] / 1000

@@ -18,6 +18,7 @@ from benchmarks import generator
 from benchmarks.arena import GANG_SCHEDULER, Arena, arena
 from benchmarks.figures import Figure, Measured
 from benchmarks.real import SHIM, configuration, heap_mb, memory_mb, scratch
+from benchmarks.tenant_queues import FULL, LEAF_QUEUES, WAITING, queues
 from yarn_gpu_sched.client import Client, ServiceError
 from yarn_gpu_sched.protocol.v1 import cluster_pb2
 
@@ -28,10 +29,13 @@ _ROUNDS, _LOOK_S, _WAIT_S_MAX = 3, 0.005, 120.0
 
 def measure() -> Measured:
     """Measure with one GPU a container."""
+    tenants = queues(SERVERS["servers"], SERVERS["server_gpus"])
     with (
         scratch() as folder,
-        arena(folder, GANG_SCHEDULER, SERVERS["servers"]) as running,
-        generator.Held(running.conf, "hold", **SERVERS, **HELD) as held,
+        arena(folder, GANG_SCHEDULER, SERVERS["servers"], settings=tenants) as running,
+        generator.Held(
+            running.conf, "hold", **SERVERS, **HELD, queues=LEAF_QUEUES, waiting=WAITING, waiting_queue=FULL
+        ) as held,
     ):
         held.wait("holding")
         return Measured(_figures(running), configuration(running) | {"servers": SERVERS, "held": HELD})

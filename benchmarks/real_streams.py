@@ -15,6 +15,7 @@ from benchmarks import generator
 from benchmarks.arena import GANG_SCHEDULER, STOCK_SCHEDULER, Arena, arena
 from benchmarks.figures import Figure, Measured
 from benchmarks.real import configuration, scratch, took
+from benchmarks.tenant_queues import FULL, LEAF_QUEUES, WAITING, queues
 
 SERVERS = {"servers": 512, "server_gpus": 16, "beat_ms": 1000}
 WINDOW_S = 30
@@ -58,10 +59,13 @@ def measure() -> Measured:
     """Measure gangs of 1 and of 8 with each contender, on a ResourceManager of its own."""
     figures: list[Figure] = []
     told: dict[str, Any] = {"servers": SERVERS, "singles": SINGLES, "window_s": WINDOW_S}
+    tenants = queues(SERVERS["servers"], SERVERS["server_gpus"])
     for contender in CONTENDERS:
         with (
             scratch() as folder,
-            arena(folder, contender.scheduler, SERVERS["servers"], settings=contender.settings) as running,
+            arena(
+                folder, contender.scheduler, SERVERS["servers"], settings={**tenants, **contender.settings}
+            ) as running,
         ):
             figures += _stream(running, "singles", SINGLES, f"gangs of 1, {contender.name}", contender.singles_least)
             gangs = f"gangs of {GANGS['gang']}, {contender.name}"
@@ -78,7 +82,16 @@ def _stream(
     running: Arena, scenario: str, options: Mapping[str, int], name: str, least: float | None
 ) -> Iterator[Figure]:
     with took(running) as taken:
-        done = generator.run(running.conf, scenario, **SERVERS, **options, window_s=WINDOW_S)
+        done = generator.run(
+            running.conf,
+            scenario,
+            **SERVERS,
+            **options,
+            queues=LEAF_QUEUES,
+            waiting=WAITING,
+            waiting_queue=FULL,
+            window_s=WINDOW_S,
+        )
     stream = done.event("gang_stream" if scenario == "gangs" else "single_stream")
     note = f"{stream['committed']} in {stream['seconds']:.1f} s"
     if done.exit_code != generator.HELD:

@@ -15,6 +15,7 @@ import org.apache.hadoop.yarn.exceptions.YarnException;
 final class Applications {
   private static final int THREADS = 32;
   private static final int REGISTER_WAIT_MS = 120_000;
+  private static final int WAITING_GANG = 8;
 
   private Applications() {}
 
@@ -37,8 +38,19 @@ final class Applications {
     }
   }
 
+  /**
+   * Registers masters of which each asks one gang and never looks again: in a queue that has no more than one gang's GPUs
+   * all but one wait, while others come and go.
+   */
+  static void letWait(Cluster cluster, int count) throws Exception {
+    Shape shape = new Shape(64, 1, 1);
+    for (ApplicationMaster master : prepare(cluster, count, Set.of("gang:" + WAITING_GANG))) {
+      master.allocate(List.of(shape.ask(1, 0, WAITING_GANG)), List.of());
+    }
+  }
+
   private static ApplicationMaster submit(Cluster cluster, int i, Set<String> tags) throws IOException, YarnException {
-    return ApplicationMaster.submit(cluster.rm(), "load-" + i, cluster.queue(), tags);
+    return ApplicationMaster.submit(cluster.rm(), "load-" + i, cluster.queue(i), tags);
   }
 
   /** Ends all that are still open, as far as they can be ended: at the end of a run errors no longer matter. */

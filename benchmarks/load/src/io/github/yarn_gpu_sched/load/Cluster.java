@@ -1,12 +1,12 @@
 package io.github.yarn_gpu_sched.load;
 
-import java.io.IOException;
+import java.util.List;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
 /** What a scenario works on: a ResourceManager, with simulated servers of our own or with those it has. */
-record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, String queue, Report report) {
-  /** Reads the options that all scenarios share; starts simulated servers if any are wished for. */
-  static Cluster open(Options options, Report report) throws IOException, InterruptedException {
+record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, List<String> queues, Report report) {
+  /** Reads the options that all scenarios share; starts simulated servers, and masters that wait, if any are wished for. */
+  static Cluster open(Options options, Report report) throws Exception {
     int count = options.number("servers", 0, 0, 62_000);
     Shape shape = new Shape(
         options.number("server-memory-mb", 262_144, 64, Integer.MAX_VALUE),
@@ -14,19 +14,28 @@ record Cluster(ResourceManager rm, FakeServers servers, Launcher launcher, Strin
         options.number("server-gpus", 8, 0, 1024));
     int beat_ms = options.number("beat-ms", 1000, 10, 600_000);
     int runs_ms = options.number("runs-ms", 0, 0, Integer.MAX_VALUE);
-    String queue = options.text("queue", "default");
+    List<String> queues = List.of(options.text("queues", "default").split(","));
+    int waiting = options.number("waiting", 0, 0, 100_000);
+    List<String> full = List.of(options.text("waiting-queue", "default"));
     options.refuseUnknown();
     ResourceManager rm = new ResourceManager(new YarnConfiguration(), ResourceManager.DIRECT);
     if (count == 0) {
       // Without a process behind them, containers of real NodeManagers are only held, and ended by their release.
-      return new Cluster(rm, null, container -> { }, queue, report);
+      return new Cluster(rm, null, container -> { }, queues, report);
     }
     FakeServers servers = new FakeServers(rm, count, shape, runs_ms);
     long begun_ns = System.nanoTime();
     servers.start(beat_ms);
     report.event("servers_registered", "servers", count, "gpus_each", shape.gpus(), "beat_ms", beat_ms,
         "took_ms", (System.nanoTime() - begun_ns) / 1e6);
-    return new Cluster(rm, servers, servers::launch, queue, report);
+    Cluster cluster = new Cluster(rm, servers, servers::launch, queues, report);
+    Applications.letWait(new Cluster(rm, servers, servers::launch, full, report), waiting);
+    return cluster;
+  }
+
+  /** Applications go to the queues in turn. */
+  String queue(int application) {
+    return queues.get(application % queues.size());
   }
 
   /** Tells how the simulated servers fared; errors are heartbeats or registrations that failed. */

@@ -6,6 +6,7 @@ import io.github.yarn_gpu_sched.protocol.v1.Container;
 import io.github.yarn_gpu_sched.shim.*;
 import java.util.*;
 import java.util.function.BiConsumer;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.VersionInfo;
 import org.apache.hadoop.yarn.api.records.*;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -69,24 +70,30 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
 
   @Override public Map<String, VirtualCluster> virtualClusters() {
     Map<String, VirtualCluster> all = new TreeMap<>();
+    Collection<String> labels = context.getNodeLabelManager().getClusterNodeLabelNames();
     for (CSQueue queue : List.copyOf(scheduler.getCapacitySchedulerQueueManager().getQueues().values())) {
-      String key = CapacitySchedulerConfiguration.PREFIX + queue.getQueuePath() + ".";
-      VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(queue.getQueuePath()).setRunning(queue.getState() == QueueState.RUNNING)
-          .setParent(!(queue instanceof AbstractLeafQueue));
-      new TreeMap<>(scheduler.getConfiguration().getPropsWithPrefix(key + "ygs.")).forEach((name, value) -> {
-        if (!name.isEmpty() && one.getSettingsCount() < QUEUE_PARTS_MAX) one.putSettings(Words.cut(name, SETTING_CHARS_MAX), Words.cut(value, DIAGNOSTICS_CHARS_MAX));
-      });
-      tell(one, "", key);
-      for (String label : context.getNodeLabelManager().getClusterNodeLabelNames()) tell(one, label, key + CapacitySchedulerConfiguration.ACCESSIBLE_NODE_LABELS + "." + label + ".");
-      all.put(queue.getQueuePath(), one.build());
+      all.put(queue.getQueuePath(), configured(queue.getQueuePath(), scheduler.getConfiguration(), labels)
+          .setRunning(queue.getState() == QueueState.RUNNING).setParent(!(queue instanceof AbstractLeafQueue)).build());
     }
     return all;
   }
 
+  /** A queue as it is configured: its settings for the service, and what it has of each partition, cut to what a message may hold. */
+  static VirtualCluster.Builder configured(String path, Configuration configuration, Collection<String> labels) {
+    String key = CapacitySchedulerConfiguration.PREFIX + path + ".";
+    VirtualCluster.Builder one = VirtualCluster.newBuilder().setPath(path);
+    new TreeMap<>(configuration.getPropsWithPrefix(key + "ygs.")).forEach((name, value) -> {
+      if (!name.isEmpty() && one.getSettingsCount() < QUEUE_PARTS_MAX) one.putSettings(Words.cut(name, SETTING_CHARS_MAX), Words.cut(value, DIAGNOSTICS_CHARS_MAX));
+    });
+    tell(one, "", key, configuration);
+    for (String label : labels) tell(one, label, key + CapacitySchedulerConfiguration.ACCESSIBLE_NODE_LABELS + "." + label + ".", configuration);
+    return one;
+  }
+
   /** A queue's capacities of a partition, in the words of its configuration. */
-  private void tell(VirtualCluster.Builder one, String partition, String key) {
-    String capacity = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.CAPACITY, "");
-    String maximum = scheduler.getConfiguration().getTrimmed(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY, "");
+  private static void tell(VirtualCluster.Builder one, String partition, String key, Configuration configuration) {
+    String capacity = configuration.getTrimmed(key + CapacitySchedulerConfiguration.CAPACITY, "");
+    String maximum = configuration.getTrimmed(key + CapacitySchedulerConfiguration.MAXIMUM_CAPACITY, "");
     if (!(capacity + maximum).isEmpty() && one.getCapacitiesCount() < QUEUE_PARTS_MAX) one.addCapacities(QueueCapacity.newBuilder().setPartition(partition)
         .setCapacity(Words.cut(capacity, DIAGNOSTICS_CHARS_MAX)).setMaximumCapacity(Words.cut(maximum, DIAGNOSTICS_CHARS_MAX)));
   }
