@@ -7,6 +7,7 @@ import pytest
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine.audit import ENGINE_LAWS
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import Level
@@ -196,6 +197,27 @@ def refuse_without_reason(core: Core) -> None:
     core.to_refuse["waits"] = None
 
 
+def refuse_what_might_run(core: Core) -> None:
+    """Law 10: it is larger than what is free, and not than the cluster."""
+    most = core.seen.most
+    judge_without_servers(core)
+    core.seen.most = most
+    core.seen._answers.clear()
+
+
+def judge_without_servers(core: Core) -> None:
+    core.seen.most = {}
+    core.seen._answers.clear()
+    core.to_check["waits"] = None
+    check_all(core)
+    assert core.state.jobs["waits"].refusal
+
+
+def refuse_before_capacity_has_settled(core: Core) -> None:
+    judge_without_servers(core)
+    core.session.settled = False
+
+
 def leave_line(core: Core) -> None:
     core.queue.clear()
 
@@ -248,6 +270,8 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (8, forget_to_relax),
     (10, refuse_recovered),
     (10, refuse_without_reason),
+    (10, refuse_what_might_run),
+    (10, refuse_before_capacity_has_settled),
     (12, leave_line),
     (12, lose_wake),
 ]

@@ -7,6 +7,7 @@ import msgspec
 from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.limits import forbidden
+from yarn_gpu_sched.engine.refusing import wrong_verdicts
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant
@@ -102,9 +103,10 @@ def limits_hold_back(core: Core) -> Iterator[str]:
             yield f"{sorted(line.jobs)} of {line.group.vc} are held back by {line.forbidden}, and would be by {found}"
 
 
-@law(10, "nothing is refused while capacity has not settled, but what its own words contradict")
+@law(10, "refused with the reason is only what can never run on the largest capacity seen, once capacity has settled")
 def refused_with_reason(core: Core) -> Iterator[str]:
-    """Look at every job that is to be refused: each is told why."""
+    """Look at every job that is to be refused, each is told why; and at every verdict that was given on capacity and limits."""
+    yield from wrong_verdicts(core)
     for job_id in core.to_refuse:
         record = core.state.jobs.get(job_id)
         if record is None or not record.refusal:

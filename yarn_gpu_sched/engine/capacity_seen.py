@@ -1,7 +1,10 @@
 """The largest capacity seen, and what can never run on it (law 10)."""
 
+from typing import NamedTuple
+
 from yarn_gpu_sched.engine.want import Demand
 from yarn_gpu_sched.model.gang_tag import GangTag
+from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.placement import Kind
 
@@ -11,12 +14,25 @@ Make = tuple[int, int, int]
 """A server's GPUs, memory in MB and vcores."""
 
 
+Asked = list[Demand | GangTag]
+"""What a job has to have at once, each by itself."""
+
+
+class Grounds(NamedTuple):
+    """On what a job was refused: what it wants, what it says, how often capacity had grown, how often limits had changed."""
+
+    asked: Asked
+    job: Job
+    growths: int
+    changes: int
+
+
 class CapacitySeen:
     """For each partition, the most servers of each make that were there at once, whatever their state.
 
     A server whose capacity changed counts with both: what is seen never shrinks while the cluster stays the same. ``peak``: the
     most GPUs, memory in MB and vcores of all servers that were there at once, each for itself. ``lending`` are the partitions that
-    were ever seen to lend to the default one.
+    were ever seen to lend to the default one. ``growths`` counts how often there was more, or more was lent, than ever before.
     """
 
     def __init__(self) -> None:
@@ -24,6 +40,7 @@ class CapacitySeen:
         self.most: dict[str, dict[Make, int]] = {}
         self.peak: dict[str, Make] = {}
         self.lending: dict[str, None] = {}
+        self.growths = 0
         self._answers: dict[Demand | GangTag, str] = {}
 
     def add(self, server: Server) -> bool:
@@ -31,16 +48,20 @@ class CapacitySeen:
         make = _make(server)
         if server.partition_shared and server.partition not in self.lending:
             self.lending[server.partition] = None
-            self._answers.clear()
+            self._grow()
         now = self.now.setdefault(server.partition, {})
         now[make] = now.get(make, 0) + 1
         most = self.most.setdefault(server.partition, {})
         if now[make] > most.get(make, 0):
             most[make] = now[make]
-            self._answers.clear()
+            self._grow()
         peak = self.total(server.partition)
         self.peak[server.partition] = tuple(map(max, peak, _sum(now)))  # type: ignore[assignment] # three of them, as before
         return self.peak[server.partition] != peak
+
+    def _grow(self) -> None:
+        self.growths += 1
+        self._answers.clear()
 
     def remove(self, server: Server) -> None:
         """See a server go."""

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from heapq import heappush
 from itertools import islice
 
-from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
+from yarn_gpu_sched.engine.capacity_seen import CapacitySeen, Grounds
 from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.in_force import InForce
@@ -73,6 +73,7 @@ class Core:
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.to_check: dict[str, None] = {}
         self.to_refuse: dict[str, None] = {}
+        self.verdicts: dict[str, Grounds] = {}  # for the audit alone, which looks at verdicts of this engine's own
         self.resting: list[tuple[float, str]] = []
         self.degraded: dict[str, None] = {}
         self.ahead: dict[str, None] = {}
@@ -311,6 +312,7 @@ class Core:
         self.ended.pop(job_id, None)
         self.to_check.pop(job_id, None)
         self.to_refuse.pop(job_id, None)
+        self.verdicts.pop(job_id, None)
         self.degraded.pop(job_id, None)
         self.gathering.pop(job_id, None)
         self.touched.pop(job_id, None)

@@ -56,9 +56,11 @@ class InForce:
         self._limited: bool | None = None
         self._limited_paths: set[str] = set()
         self._stale = True
+        self.changes = 0
 
     def changed(self) -> None:
-        """Follow a change of a queue or of a largest capacity."""
+        """Follow a change of a queue or of a largest capacity; ``changes`` counts them."""
+        self.changes += 1
         self._stale = True
         self._limited = None
 

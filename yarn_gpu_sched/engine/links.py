@@ -75,6 +75,7 @@ def _clear(core: Core) -> None:
     core.resting.clear()
     core.to_check.clear()
     core.to_refuse.clear()
+    core.verdicts.clear()
     core.changed_partitions.clear()
 
 

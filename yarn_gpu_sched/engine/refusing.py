@@ -1,5 +1,8 @@
 """Who can never run is refused, once capacity has settled (law 10)."""
 
+from collections.abc import Iterator
+
+from yarn_gpu_sched.engine.capacity_seen import Asked, Grounds
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.limits import never_allowed
 from yarn_gpu_sched.engine.want import Demand, JobWant, gang_members, single, whole
@@ -15,9 +18,27 @@ def check_all(core: Core) -> None:
     for job_id in to_check:
         record = core.state.jobs.get(job_id)
         if record is not None and record.known and record.end is None:
-            sentence = never_fits(core, record)
+            asked = _asked(record)
+            sentence = _not_to_be_had(core, record, asked)
             if sentence:
                 core.refuse(record, sentence)
+                core.verdicts[job_id] = Grounds(asked, record.job, core.seen.growths, core.in_force.changes)
+
+
+def wrong_verdicts(core: Core) -> Iterator[str]:
+    """Say who is refused though capacity has not settled, or though it might run for all that was known (law 10).
+
+    Whoever was refused stays so when there is more later on: the resource manager has been told.
+    """
+    for job_id, grounds in core.verdicts.items():
+        record = core.state.jobs[job_id]
+        if not record.refusal or record.end is not None:
+            continue
+        now = Grounds(grounds.asked, record.job, core.seen.growths, core.in_force.changes)
+        if not core.session.settled:
+            yield f"job {job_id} is refused, and capacity has not settled: {record.refusal}"
+        elif grounds == now and not _not_to_be_had(core, record, grounds.asked):
+            yield f"job {job_id} is refused, and it might run: {record.refusal}"
 
 
 def _beside(want: JobWant, asks: tuple[Ask, ...]) -> tuple[Ask, ...]:
@@ -27,11 +48,11 @@ def _beside(want: JobWant, asks: tuple[Ask, ...]) -> tuple[Ask, ...]:
     return tuple([ask for ask in asks if ask.application_master or (ask, ask.count) not in want.members])
 
 
-def never_fits(core: Core, record: JobRecord) -> str:
-    """Say why a job can never run on all that was seen of the cluster; empty if it might."""
+def _asked(record: JobRecord) -> Asked:
+    """List what a job has to have at once, each by itself."""
     want = record.want
     rest = record.asks
-    asked: list[Demand | GangTag] = []
+    asked: Asked = []
     if record.gang is not None and record.gang.implied:
         pass  # nobody said that it must be had at once: each container by itself has to fit
     elif isinstance(want, JobWant) and want.gang:  # it is all that its tag says, and more
@@ -44,6 +65,15 @@ def never_fits(core: Core, record: JobRecord) -> str:
     if isinstance(want, JobWant) and want.application_master:
         asked.append(want.demand.unconfined)
     asked.extend([single(ask, record).unconfined for ask in rest])
+    return asked
+
+
+def never_fits(core: Core, record: JobRecord) -> str:
+    """Say why a job can never run on all that was seen of the cluster; empty if it might."""
+    return _not_to_be_had(core, record, _asked(record))
+
+
+def _not_to_be_had(core: Core, record: JobRecord, asked: Asked) -> str:
     for one in asked:
         sentence = core.seen.never_fits(one) or _never_allowed(core, record, one)
         if sentence:
