@@ -51,16 +51,12 @@ def configuration(arena: Arena) -> dict[str, Any]:
     }
 
 
-def waiting(arena: Arena) -> tuple[Figure, ...]:
-    """Count who waits for the queue that is at its maximum, by the service, and whom YARN says why."""
+def waiting(arena: Arena) -> Figure:
+    """Count who waits for the queue that is at its maximum: the service works out why, and tells the ResourceManager."""
     with Client(arena.service) as client:
         use = next(use for use in client.virtual_clusters() if use.virtual_cluster.path == FULL)
-    apps = arena.cluster.rm_rest(f"/ws/v1/cluster/apps?queue={FULL}")["apps"]["app"]
-    told = sum("waits as vc_maximum" in app["diagnostics"] for app in apps)
-    return (
-        Figure("jobs that wait for a maximum meanwhile", use.jobs_pending, "jobs", WAITING - 1, at_least=True),
-        Figure("jobs of which YARN says so", told, "jobs", note=f"of {len(apps)}"),
-    )
+    name = "jobs that wait for a maximum meanwhile"
+    return Figure(name, use.jobs_pending, "jobs", WAITING - 1, at_least=True)
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ def measure() -> Measured:
         done = generator.run(
             ours.conf, "watch", **options, gangs=GANGS, queues=LEAF_QUEUES, waiting=WAITING, waiting_queue=FULL
         )
-        figures = [*_seen(done), *waiting(ours)]
+        figures = [*_seen(done), waiting(ours)]
         outcome = shim_quantiles(ours, "AskToOutcomeUs")
         last = f"the last minute's {outcome['count']:.0f}"
         lock_ms = ours.bean(SHIM)["LockHeldUsMax"] / 1000

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks import service_gangs, service_snapshot, snapshot_world
+from benchmarks import service_gangs, service_snapshot, snapshot_world, tenant_queues
 
 
 def test_what_runs_fills_whole_servers_and_no_domain_is_empty() -> None:
@@ -68,3 +68,25 @@ def test_a_stream_whose_gangs_find_no_place_says_so(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(service_snapshot, "BOUND_S", 3.0)
     with pytest.raises(TimeoutError, match=r"0 of 500 gangs of 8 were decided in 3.0 s"):
         service_snapshot.measure()
+
+
+def test_queues_of_a_real_resource_manager_fit_below_each_other() -> None:
+    settings = tenant_queues.queues(512, 16)
+    prefix = "yarn.scheduler.capacity."
+
+    def gpus(path: str, key: str) -> int | None:
+        text = settings.get(f"{prefix}{path}.{key}")
+        return None if text is None else int(text.rsplit("=", 1)[1].rstrip("]"))
+
+    children: dict[str, list[str]] = {"root": []}
+    for key, value in settings.items():
+        if key.endswith(".queues"):
+            above = key.removeprefix(prefix).removesuffix(".queues")
+            children[above] = [f"{above}.{name}" for name in value.split(",")]
+    leaves = {path for below in children.values() for path in below if path not in children}
+    assert leaves == {*tenant_queues.LEAF_NAMES, tenant_queues.FULL}
+    for above, below in children.items():
+        has = 512 * 16 if above == "root" else gpus(above, "capacity")
+        assert sum(gpus(path, "capacity") or 0 for path in below) <= (has or 0)
+    assert gpus(tenant_queues.FULL, "maximum-capacity") == gpus(tenant_queues.FULL, "capacity") == 8
+    assert sum(gpus(path, "maximum-capacity") is None for path in tenant_queues.LEAF_NAMES) == 6
