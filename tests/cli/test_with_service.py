@@ -27,7 +27,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         FakeResourceManager(address) as rm,
         Client(address) as client,
     ):
-        assert client.cluster().connected
+        rm.wait(lambda: client.cluster().connected, timeout_s=WAIT_S)
         for host in ("gpu-a1", "gpu-a2"):
             rm.add_server(host)
         rm.add_virtual_cluster("root.research", quota_gpus=4)

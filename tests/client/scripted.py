@@ -4,6 +4,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -26,6 +27,14 @@ from yarn_gpu_sched.protocol.v1 import (
 
 SESSION_ID = "session-1"
 WAIT_S = 20.0
+
+
+def await_condition(holds: Callable[[], bool]) -> None:
+    """Look until it holds; bounded."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s, "it does not hold"
+        time.sleep(0.01)
 
 
 @contextmanager

@@ -1,22 +1,12 @@
 """Every queue of the library has a bound, and does what docs/queues.md says when it is full."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
-from tests.client.scripted import WAIT_S, ScriptedLink, place, serving
+from tests.client.scripted import WAIT_S, ScriptedLink, await_condition, place, serving
 from yarn_gpu_sched.client import LinkLostError, ResourceManagerLink
 from yarn_gpu_sched.client import session as session_module
 from yarn_gpu_sched.client.session import Explanations, Outcomes
 from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2
-
-
-def await_condition(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_decisions_that_nobody_takes_hold_the_service_back_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

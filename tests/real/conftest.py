@@ -192,6 +192,7 @@ def _used_by_a_test(joint: ServedJoint) -> Iterator[None]:
     """Begin with nothing on the cluster; afterwards all laws must have held, and no GPU twice."""
     joint.clear()
     joint.await_connected()
+    joint.await_whole()
     joint.await_idle()
     yield
     joint.clear()

@@ -19,9 +19,11 @@ from tests.real.scripted import ScriptedService, Session
 from tests.real.waiting import wait_until
 from yarn_gpu_sched.client import Client, NotFoundError
 from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL, EmbeddedCluster
-from yarn_gpu_sched.protocol.v1 import reason_pb2
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2, reason_pb2
 
 T = TypeVar("T")
+Placed = dict[str, tuple[str, tuple[int, ...]]]
+"""Server and GPU indices of each container."""
 _HERE = Path(__file__).parent
 WORKER = _HERE / "worker.sh"
 # Too few GPUs are free, whoever holds them: the job's own virtual cluster, beyond whose quota it would be, or others.
@@ -139,7 +141,11 @@ class Joint:
 
 @dataclass
 class ServedJoint(Joint):
-    """A cluster beside the product's own service, a process of its own."""
+    """A cluster beside the product's own service, a process of its own.
+
+    A master and the ResourceManager know of what happens before the service does: a test that has seen something of them waits
+    until the service says so too, before it takes the service at its word.
+    """
 
     address: str = ""
     environment: dict[str, str] = field(default_factory=dict)
@@ -161,8 +167,18 @@ class ServedJoint(Joint):
         """Wait until the service, too, counts nothing as in use: it hears of a container's end from its server."""
         self.until(self._used, lambda used: used == 0, "the service counts all GPUs as free", wait_s)
 
+    def await_whole(self, wait_s: float = 60.0) -> None:
+        """Wait until the service, too, knows all servers, and no others."""
+        servers = self.cluster.spec.server_list()
+        expected = (len(servers), sum(server.gpus for server in servers))
+        self.until(self._capacity, expected.__eq__, f"the service knows {expected[0]} servers", wait_s)
+
     def _used(self) -> int:
         return self.client.cluster().used.gpus
+
+    def _capacity(self) -> tuple[int, int]:
+        cluster: cluster_pb2.GetClusterResponse = self.client.cluster()
+        return cluster.servers, cluster.capacity.gpus
 
     def gpus_used(self) -> dict[str, int]:
         """Return what each queue uses that holds jobs, by the service."""
@@ -177,17 +193,37 @@ class ServedJoint(Joint):
             reason = self.client.why(app_id).waiting
             return reason.code, reason.sentence
 
-        known = lambda: {view.job.job_id for view in self.client.jobs()}  # noqa: E731 - one line, used once
-        self.until(known, lambda jobs: app_id in jobs, f"the service knows {app_id}", wait_s)
+        self.until(lambda: self.view(app_id).job.job_id, bool, f"the service knows {app_id}", wait_s)
         return self.until(look, lambda seen: seen[0] in expected, f"{app_id} waits as {expected}", wait_s)[1]
 
-    def placed(self, app_id: str) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Return server and GPU indices of each container of a job, by the service; none if it knows no such job."""
+    def view(self, app_id: str) -> job_pb2.JobView:
+        """Return what the service says of a job; nothing while it knows no such job."""
         try:
-            view = self.client.job(app_id)
+            return self.client.job(app_id)
         except NotFoundError:
-            return {}
-        return {c.container_id: (c.server_id, tuple(c.gpu_indices)) for c in view.containers}
+            return job_pb2.JobView()
+
+    def placed_now(self, app_id: str) -> Placed:
+        """Return where a job's containers are, by the service, which may yet hear of some that its master has."""
+        return {c.container_id: (c.server_id, tuple(c.gpu_indices)) for c in self.view(app_id).containers}
+
+    def placed(self, app_id: str, containers: int) -> Placed:
+        """Wait until a job has so many containers by the service, masters included, and return where they are."""
+        look = lambda: self.placed_now(app_id)  # noqa: E731 - one line, used once
+        return self.until(look, lambda now: len(now) == containers, f"{containers} containers of {app_id}")
+
+    def on_gpus_now(self, app_id: str) -> Placed:
+        """Return where a job's containers with GPUs are, by the service, which may yet hear of some."""
+        return {name: where for name, where in self.placed_now(app_id).items() if where[1]}
+
+    def on_gpus(self, app_id: str, containers: int) -> Placed:
+        """Wait until a job has so many containers with GPUs by the service, and return where they are."""
+        look = lambda: self.on_gpus_now(app_id)  # noqa: E731 - one line, used once
+        return self.until(look, lambda now: len(now) == containers, f"{containers} containers of {app_id} with GPUs")
+
+    def hosts(self, app_id: str, containers: int) -> list[str]:
+        """Wait until a job has so many containers by the service, and return the host of each."""
+        return sorted(server.split(":")[0] for server, _ in self.placed(app_id, containers).values())
 
     def _connected(self) -> bool:
         try:
@@ -226,6 +262,8 @@ class ScriptedJoint(Joint):
         finally:
             for name in names:
                 self.apps.ask("ghost_gone", server=name)
+            known = lambda: set(names) & self.session().servers.keys()  # noqa: E731 - one line, used once
+            self.until(known, lambda left: not left, f"the shim tells that {names} are gone")
 
     def fail_commit(self, how: str, number: int, take_back: str = "") -> None:
         """Let a commit of a container with GPUs fail, and the taking back of the gang; number counts from 1.

@@ -48,10 +48,12 @@ class Share(NamedTuple):
     borrowed: int
 
 
-def share(joint: ServedJoint, path: str) -> Share:
-    """Return what the service says of a queue."""
-    use = next(use for use in joint.client.virtual_clusters() if use.virtual_cluster.path == path)
-    one = next(one for one in use.shares if one.partition == "")
+def share(joint: ServedJoint, path: str) -> Share | None:
+    """Return what the service says of a queue; nothing while it knows no such queue."""
+    uses = (use for use in joint.client.virtual_clusters() if use.virtual_cluster.path == path)
+    one = next((one for use in uses for one in use.shares if one.partition == ""), None)
+    if one is None:
+        return None
     quota = one.quota_gpus if one.HasField("quota_gpus") else None
     maximum = one.maximum_gpus if one.HasField("maximum_gpus") else None
     return Share(quota, maximum, one.used_gpus, one.borrowed_gpus)
@@ -60,7 +62,7 @@ def share(joint: ServedJoint, path: str) -> Share:
 def await_share(joint: ServedJoint, path: str, *expected: int | None) -> None:
     """Wait until the service says this of a queue: quota, maximum, used, borrowed."""
     wanted = Share(*expected)  # type: ignore[arg-type] # four of them
-    joint.until(lambda: share(joint, path), wanted.__eq__, f"{path} is {wanted}", 20)
+    joint.until(lambda: share(joint, path), lambda now: now == wanted, f"{path} is {wanted}", 20)
 
 
 def refresh(joint: ServedJoint, settings: Mapping[str, str | None]) -> subprocess.CompletedProcess[str]:

@@ -19,32 +19,24 @@ def registered(joint: ServedJoint, *tags: str, **more: object) -> App:
     return joint.apps.submit(tags=list(tags), **more).register()
 
 
-def hosts(joint: ServedJoint, app: App, containers: int) -> list[str]:
-    """Wait until a job has so many containers, and say where."""
-    placed = joint.until(
-        lambda: joint.placed(app.app_id), lambda now: len(now) == containers, f"{containers} containers of {app.app_id}"
-    )
-    return sorted(server.split(":")[0] for server, _ in placed.values())
-
-
 def test_strict_hosts_hold_it_or_nothing_does(joint: ServedJoint) -> None:
     app = registered(joint, "gang:2x4")
     app.allocate(on_hosts(2, 4, {"gpu-a1": 1, "gpu-b1": 1}, ["/rack-a", "/rack-b"]))
     app.hold(2)
-    assert hosts(joint, app, 2) == ["gpu-a1", "gpu-b1"]
+    assert joint.hosts(app.app_id, 2) == ["gpu-a1", "gpu-b1"]
     other = registered(joint, "gang:1x2")
     other.allocate(on_hosts(1, 2, {"gpu-a1": 1}, ["/rack-a"]))
     assert joint.await_state(other.app_id, CONFINED).endswith("but not where it may go: only gpu-a1")
     app.finish()
     other.hold(1)
-    assert hosts(joint, other, 1) == ["gpu-a1"]
+    assert joint.hosts(other.app_id, 1) == ["gpu-a1"]
 
 
 def test_a_strict_rack_holds_all_of_it(joint: ServedJoint) -> None:
     app = registered(joint, "gang:2x4")
     app.allocate(gpus(2, 4, places={"/rack-b": 2, "*": 2}, strict=["*"]))
     app.hold(2)
-    assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b2"]
+    assert joint.hosts(app.app_id, 2) == ["gpu-b1", "gpu-b2"]
 
 
 def test_a_preferred_host_is_left_when_it_is_full(joint: ServedJoint) -> None:
@@ -53,7 +45,7 @@ def test_a_preferred_host_is_left_when_it_is_full(joint: ServedJoint) -> None:
         app = registered(joint, "gang:1x4")
         app.allocate(gpus(1, 4, places={"gpu-b2": 1, "/rack-b": 1, "*": 1}))
         app.hold(1)
-        assert hosts(joint, app, 1) == [expected]
+        assert joint.hosts(app.app_id, 1) == [expected]
         apps.append(app)
 
 
@@ -64,7 +56,7 @@ def test_nothing_goes_on_the_blacklist_until_the_master_changes_its_mind(joint: 
     assert all(host in sentence for host in ("gpu-a1", "gpu-a2", "gpu-b1"))
     app.allocate(unblacklist=["gpu-b1"])
     app.hold(2)
-    assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b2"]
+    assert joint.hosts(app.app_id, 2) == ["gpu-b1", "gpu-b2"]
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -93,17 +85,17 @@ def test_growth_goes_near_its_gang_where_a_fresh_job_would_not_and_before_one_th
     given = [*others.hold(3), *big.hold(1)]
     app.allocate(gpus(1, 2, key=1))
     app.hold(2)
-    assert hosts(joint, app, 2) == ["gpu-b1", "gpu-b1"], "on gpu-a1 the 2 GPUs that are free are just enough"
+    assert joint.hosts(app.app_id, 2) == ["gpu-b1", "gpu-b1"], "on gpu-a1 the 2 GPUs that are free are just enough"
     app.allocate(gpus(1, 2, key=2))
     app.hold(3)
-    assert hosts(joint, app, 3) == ["gpu-a1", "gpu-b1", "gpu-b1"], "no more room there"
+    assert joint.hosts(app.app_id, 3) == ["gpu-a1", "gpu-b1", "gpu-b1"], "no more room there"
     for waiting in (fresh, app):
         waiting.allocate(gpus(1, 2, key=3))
         joint.await_state(waiting.app_id, FULL)
     others.allocate(release=[given[0]["container"]])
     app.hold(4)
     joint.await_state(fresh.app_id, FULL)
-    assert joint.placed(fresh.app_id) == {}
+    assert joint.placed_now(fresh.app_id) == {}
 
 
 def test_a_job_whose_priority_is_raised_passes_the_others(joint: ServedJoint) -> None:
@@ -119,7 +111,7 @@ def test_a_job_whose_priority_is_raised_passes_the_others(joint: ServedJoint) ->
     joint.until(lambda: joint.client.job(second.app_id).job.priority, lambda now: now == 5, "the service is told")
     holder.finish()
     second.hold(4)
-    assert joint.placed(first.app_id) == {}
+    assert joint.placed_now(first.app_id) == {}
 
 
 def test_a_job_that_is_moved_to_another_queue_is_charged_there(joint: ServedJoint) -> None:
@@ -144,7 +136,7 @@ def test_untagged_asks_are_a_gang_where_the_queue_debounces(joint: ServedJoint) 
         app.allocate(gpus(count, 4))
         joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_GATHERING)
     joint.await_state(app.app_id, FULL)  # 4 GPUs are free, and both want 8
-    assert joint.placed(app.app_id) == {}
+    assert joint.placed_now(app.app_id) == {}
     holder.finish()
     app.hold(2)
 
@@ -155,7 +147,7 @@ def test_totals_that_double_while_some_of_them_wait_are_served_as_totals(joint: 
     holder.allocate(gpus(7, 2))
     holder.hold(7)
     spark = registered(joint)
-    asked = lambda: joint.client.job(spark.app_id).gpus_pending  # noqa: E731 - one line, used once
+    asked = lambda: joint.view(spark.app_id).gpus_pending  # noqa: E731 - one line, used once
     for wanted, had, left in ((1, 1, 0), (2, 2, 1), (4, 2, 4), (8, 2, 8)):
         spark.allocate(gpus(wanted))
         spark.hold(had)
@@ -229,6 +221,6 @@ def test_what_stock_placement_puts_on_a_server_without_gpus_is_told_at_once(join
     holder.allocate(gpus(4, 4))
     holder.hold(4)
     app = registered(joint, unmanaged=False, am={"memory_mb": 8192})  # so much is free on no server with GPUs
-    assert hosts(joint, app, 1) == ["cpu-1"]
+    assert joint.hosts(app.app_id, 1) == ["cpu-1"]
     app.finish()
-    joint.until(lambda: joint.placed(app.app_id), lambda now: not now, "the service is told of its end")
+    joint.placed(app.app_id, 0)

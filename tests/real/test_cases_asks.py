@@ -30,10 +30,14 @@ def registered(joint: ServedJoint, *tags: str, **more: object) -> App:
 
 def servers(joint: ServedJoint, app: App, containers: int) -> list[str]:
     """Wait until a job has so many containers, and say where."""
-    placed = joint.until(
-        lambda: joint.placed(app.app_id), lambda now: len(now) == containers, f"{containers} containers of {app.app_id}"
-    )
-    return sorted(server for server, _ in placed.values())
+    return sorted(server for server, _ in joint.placed(app.app_id, containers).values())
+
+
+def sizes(joint: ServedJoint, app_id: str, containers: int) -> list[tuple[int, int]]:
+    """Wait until a job has so many containers, and return GPUs and memory in MB of each."""
+    look = lambda: joint.view(app_id).containers  # noqa: E731 - one line, used once
+    told = joint.until(look, lambda now: len(now) == containers, f"{containers} containers of {app_id}")
+    return sorted((one.resource.gpus, one.resource.memory_mb) for one in told)
 
 
 # C2
@@ -74,12 +78,18 @@ def test_c11_of_two_sizes_at_one_key_the_last_is_served_and_never_their_sum(
         for asks in [both] if not apart else [[one] for one in both]:
             app.allocate(*asks)
         assert pending(joint.app(app.app_id)) == ([(1, 0)] if last == "none" else [(2, 2)])
-        asked = lambda: joint.client.job(app.app_id).gpus_pending  # noqa: E731 - one line, used once
-        joint.until(asked, lambda now: now == (0 if last == "none" else 4), "the service knows the last ask alone")
+        known = lambda: wanted(joint, app)  # noqa: E731 - one line, used once
+        joint.until(known, (True, 0 if last == "none" else 4).__eq__, "the service knows the last ask alone")
     holder.finish()
-    app.hold(1 if last == "none" else 2)
-    resources = [one.resource for one in joint.client.job(app.app_id).containers]
-    assert [(one.gpus, one.memory_mb) for one in resources] == ([(0, ALL_MB)] if last == "none" else [(2, 256)] * 2)
+    expected = [(0, ALL_MB)] if last == "none" else [(2, 256)] * 2
+    app.hold(len(expected))
+    assert sizes(joint, app.app_id, len(expected)) == expected
+
+
+def wanted(joint: ServedJoint, app: App) -> tuple[bool, int]:
+    """Tell whether a job waits for what it has asked, and for how many GPUs, by the service."""
+    view = joint.view(app.app_id)
+    return view.waiting.containers_asked > 0, view.gpus_pending
 
 
 @contextmanager
@@ -99,8 +109,7 @@ def test_c11_containers_that_nobody_has_seen_answer_no_ask_of_another_size(joint
     seen = app.allocate(plain(1, priority=3))["allocated"]
     app.hold(3)
     assert len(seen) == 2
-    sizes = sorted(one.resource.gpus for one in joint.client.job(app.app_id).containers)
-    assert sizes == [0, 2, 2]
+    assert [gpus for gpus, _ in sizes(joint, app.app_id, 3)] == [0, 2, 2]
 
 
 # C14
@@ -199,7 +208,7 @@ def test_c26_a_memory_string_is_granted_as_the_stock_client_and_the_resource_man
     joint.await_started(workers, 2, 120)
     job_id = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "strings")
     each_mb = 960  # 1G is 953 MiB, and the step is 64
-    assert sorted(one.resource.memory_mb for one in joint.client.job(job_id).containers) == [256, each_mb, each_mb]
+    assert sizes(joint, job_id, 3) == [(0, 256), (1, each_mb), (1, each_mb)]
     assert joint.held() == Held(3, 0, 256 + 2 * each_mb, 2, 0)
     (workers / "stop").touch()
     joint.until(lambda: run.exit_code, lambda code: code is not None, "the stock client has ended", 60)
@@ -294,8 +303,8 @@ def test_c28_helpers_that_fill_the_servers_leave_every_gpu_its_share(joint: Serv
     helpers.allocate(plain(200, memory_mb=192))
     helpers.hold(30)
     joint.await_state(helpers.app_id, reason_pb2.WAITING_REASON_CODE_OTHER_RESOURCES)
-    spread = {server.split(":")[0] for server, _ in joint.placed(helpers.app_id).values()}
-    assert spread == {"gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2", CPU_HOST}, "they are everywhere"
+    spread = lambda: {server.split(":")[0] for server, _ in joint.placed_now(helpers.app_id).values()}  # noqa: E731 - one line, used once
+    joint.until(spread, {"gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2", CPU_HOST}.__eq__, "they are everywhere")
     gang = registered(joint, "gang:16x1")
     gang.allocate(gpus(16, 1, memory_mb=share_mb // 64 * 64))
     gang.hold(16)

@@ -31,7 +31,7 @@ def await_end(joint: ServedJoint, app: App) -> job_pb2.JobEnd.ValueType:
     """Wait until the service, too, knows that an application has ended, and that it holds nothing; say how."""
 
     def look() -> tuple[bool, int]:
-        view = joint.client.job(app.app_id)
+        view = joint.view(app.app_id)
         return view.job.job_id == app.app_id and bool(view.end), view.used.gpus
 
     joint.until(look, lambda seen: seen == (True, 0), f"{app.app_id} has ended and holds nothing")
@@ -59,7 +59,7 @@ def test_c25_a_job_that_waits_ends_with_its_lifetime_and_is_placed_no_more(joint
 def test_c25_what_is_held_for_a_gang_goes_when_its_lifetime_ends(joint: ServedJoint, workers: Path) -> None:
     app = gang(joint, 4, 4)
     app.hold(4)
-    victim = min(joint.placed(app.app_id))
+    victim = min(joint.placed(app.app_id, 4))
     app.launch(f"bash -c 'while [ ! -e {workers}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
     (workers / victim).touch()
     app.await_completed(1)
@@ -127,6 +127,18 @@ def answered_or_gone(joint: ServedJoint, asked: Future[Answer], app: App) -> Non
             raise
 
 
+def seconds_to_be_placed(joint: ServedJoint) -> float:
+    """Return how long it takes here and now to have a gang."""
+    app = joint.apps.submit(tags=["gang:3x4"]).register()
+    since_s = time.monotonic()
+    app.allocate(gpus(3, 4))
+    app.hold(3)
+    took_s = time.monotonic() - since_s
+    app.kill()
+    await_end(joint, app)
+    return took_s
+
+
 def was_committed(joint: ServedJoint, app: App) -> bool:
     """Whether containers of it were ever allocated, by the resource manager's log."""
     name = app.app_id.removeprefix("application_")
@@ -138,13 +150,13 @@ def test_kills_at_random_moments_of_a_gangs_life_leave_nothing_behind(joint: Ser
     seed = os.environ.get("YGS_SEED") or (str(time.time_ns()) if os.environ.get("YGS_RANDOM") else "kills")
     print(f"YGS_SEED={seed}")  # noqa: T201 - shown when the test fails, to play it again
     draw = random.Random(seed)
+    placed_s = seconds_to_be_placed(joint)
     refused = joint.counters()
     apps = []
     for number in range(KILLS):
         app = joint.apps.submit(name=f"killed-{number}", tags=["gang:3x4"]).register()
         asked = joint.apps.begin("allocate", app=app.app_id, asks=[gpus(3, 4)])
-        pause_s = draw.choice([0.0, 0.002, 0.005, 0.01, 0.02, 0.05]) * draw.random()
-        until_s = time.monotonic() + pause_s
+        until_s = time.monotonic() + 2 * placed_s * draw.random()
         while time.monotonic() < until_s:
             pass  # a moment is meant, not a condition
         killed = joint.apps.begin("kill", app=app.app_id)
@@ -173,6 +185,6 @@ def test_of_gangs_that_wait_the_next_goes_when_the_first_is_killed(joint: Served
     await_end(joint, waiting[0])
     holder.finish()
     waiting[1].hold(3)
-    assert joint.placed(waiting[2].app_id) == {}
+    assert joint.placed_now(waiting[2].app_id) == {}
     waiting[1].kill()
     waiting[2].hold(3)

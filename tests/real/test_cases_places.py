@@ -23,23 +23,6 @@ def gang(joint: ServedJoint, containers: int, each: int, **more: object) -> App:
     return app
 
 
-def workers_of(joint: ServedJoint, app: App, containers: int) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Wait until a job has so many containers with GPUs, and return their servers and GPU indices.
-
-    The service hears of them a moment after their master.
-    """
-    return joint.until(
-        lambda: {name: where for name, where in joint.placed(app.app_id).items() if where[1]},
-        lambda now: len(now) == containers,
-        f"{containers} containers of {app.app_id}",
-    )
-
-
-def hosts(joint: ServedJoint, app: App, containers: int) -> list[str]:
-    """Wait until a job has so many containers with GPUs, and say where."""
-    return sorted(server.split(":")[0] for server, _ in workers_of(joint, app, containers).values())
-
-
 # Node labels
 
 
@@ -71,20 +54,20 @@ def test_a_partition_is_for_those_who_name_it_unless_it_lends_and_then_for_other
     joint = labelled
     first = gang(joint, 2, 4)
     first.hold(2)
-    assert hosts(joint, first, 2) == ["gpu-a1", "gpu-b1"], "before what is lent, what is anybody's"
+    assert joint.hosts(first.app_id, 2) == ["gpu-a1", "gpu-b1"], "before what is lent, what is anybody's"
     borrower = gang(joint, 1, 2)
     borrower.hold(1)
-    assert hosts(joint, borrower, 1) == ["gpu-a2"]
+    assert joint.hosts(borrower.app_id, 1) == ["gpu-a2"]
     refused = gang(joint, 1, 4)
     joint.await_state(refused.app_id, FULL)
     lent, owned = gang(joint, 1, 2, label="lent"), gang(joint, 1, 4, label="owned")
     lent.hold(1)
     owned.hold(1)
-    assert (hosts(joint, lent, 1), hosts(joint, owned, 1)) == (["gpu-a2"], ["gpu-b2"])
+    assert (joint.hosts(lent.app_id, 1), joint.hosts(owned.app_id, 1)) == (["gpu-a2"], ["gpu-b2"])
     owned.finish()
     joint.until(lambda: joint.client.cluster().used.gpus, lambda used: used == 12, "gpu-b2 is free")
     joint.await_state(refused.app_id, FULL)
-    assert joint.placed(refused.app_id) == {}, "what is owned is lent to nobody"
+    assert joint.placed_now(refused.app_id) == {}, "what is owned is lent to nobody"
     both = joint.apps.submit(tags=["gang:1x4+1"]).register()
     both.allocate(gpus(1, 4, key=1, label="owned"), plain(1, key=2, label="owned"))
     assert {one["server"].split(":")[0] for one in both.hold(2)} == {"gpu-b2"}
@@ -105,13 +88,14 @@ def test_a_gang_outlives_its_master_and_the_next_one_asks_only_for_what_is_missi
     app = joint.apps.submit(tags=["gang:4x4"], unmanaged=False, attempts=3, keeps=True).register()
     app.allocate(gpus(4, 4))
     app.hold(4)
-    before = workers_of(joint, app, 4)
+    before = joint.on_gpus(app.app_id, 4)
     app.launch(f"bash -c 'while [ ! -e {workers}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
     await_running(joint, before)
     joint.apps.ask("fail_attempt", attempt=app.report()["attempt"])
     app.register(attempt=2)
-    assert workers_of(joint, app, 4) == before
-    assert joint.client.why(app.app_id).waiting.code == 0, "its gang runs, whatever became of its master"
+    attempt = lambda: (joint.view(app.app_id).job.attempt, joint.view(app.app_id).waiting.code)  # noqa: E731 - one line, used once
+    joint.until(attempt, (2, 0).__eq__, "its gang runs, whatever became of its master")
+    assert joint.on_gpus(app.app_id, 4) == before
     fresh = gang(joint, 1, 4)
     joint.await_state(fresh.app_id, FULL)
     victim = min(before)
@@ -120,10 +104,10 @@ def test_a_gang_outlives_its_master_and_the_next_one_asks_only_for_what_is_missi
     assert joint.await_state(app.app_id, DEGRADED).startswith("1 of 4 containers of the gang were lost")
     app.allocate(gpus(1, 4))
     app.hold(5)  # counted from the start, over all attempts
-    after = workers_of(joint, app, 4)
+    after = joint.on_gpus(app.app_id, 4)
     assert sorted(where for where in after.values()) == sorted(where for where in before.values())
     assert set(before) - set(after) == {victim}
-    assert joint.placed(fresh.app_id) == {}
+    assert joint.placed_now(fresh.app_id) == {}
     app.allocate(gpus(1, 4))  # growth, for which there is no room
     joint.await_state(app.app_id, FULL)
 
@@ -133,13 +117,14 @@ def test_a_gang_that_is_not_kept_is_placed_anew_with_the_next_master(joint: Serv
     app.allocate(gpus(4, 4))
     app.hold(4)
     app.launch(joint.worker(workers, "stop"))
-    before = workers_of(joint, app, 4)
+    before = joint.on_gpus(app.app_id, 4)
     joint.apps.ask("fail_attempt", attempt=app.report()["attempt"])
     app.register(attempt=2)
     app.allocate(gpus(4, 4))
     app.hold(8)  # counted from the start, over all attempts
-    assert hosts(joint, app, 4) == ["gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2"]
-    assert not set(before) & set(workers_of(joint, app, 4))
+    now = joint.on_gpus(app.app_id, 4)
+    assert sorted(server.split(":")[0] for server, _ in now.values()) == ["gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2"]
+    assert not set(before) & set(now)
 
 
 # Masters with GPUs
@@ -159,8 +144,8 @@ def test_a_master_with_gpus_is_placed_only_where_its_gang_fits_too(joint: Served
     assert "5 GPUs are free" in joint.await_state(other.app_id, FULL), "what is held for the gang is not free"
     app.allocate(gpus(2, 4))
     app.hold(2)
-    assert sorted(len(indices) for _, indices in workers_of(joint, app, 3).values()) == [1, 4, 4]
-    assert joint.placed(other.app_id) == {}
+    assert sorted(len(indices) for _, indices in joint.on_gpus(app.app_id, 3).values()) == [1, 4, 4]
+    assert joint.placed_now(other.app_id) == {}
 
 
 @pytest.fixture
@@ -185,7 +170,7 @@ def test_what_is_held_for_the_gang_of_a_master_with_gpus_is_given_to_others_when
     joint.await_state(app.app_id, FULL)
     other = gang(joint, 3, 3)
     joint.await_state(other.app_id, FULL)
-    assert joint.placed(app.app_id) == {}, "there is room for the master, and none for its gang beside it"
+    assert joint.placed_now(app.app_id) == {}, "there is room for the master, and none for its gang beside it"
     holder.finish()
     asked = joint.await_state(app.app_id, NOT_ASKED)
     assert "8 GPUs are held for its gang" in asked
@@ -193,20 +178,20 @@ def test_what_is_held_for_the_gang_of_a_master_with_gpus_is_given_to_others_when
     joint.until(free, lambda said: "; 7 GPUs are free" in said, "nobody else gets what is held")
     other.hold(3)  # when the hold has ended
     app.register()
-    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [1]
+    assert [len(indices) for _, indices in joint.on_gpus(app.app_id, 1).values()] == [1]
     app.allocate(gpus(2, 4))
     sentence = joint.await_state(app.app_id, FULL)
     assert "8 GPUs" in sentence, sentence
     other.finish()
     app.hold(2)
-    assert sorted(len(indices) for _, indices in workers_of(joint, app, 3).values()) == [1, 4, 4]
+    assert sorted(len(indices) for _, indices in joint.on_gpus(app.app_id, 3).values()) == [1, 4, 4]
 
 
 def test_a_master_with_gpus_and_without_a_tag_is_a_job_of_its_own(joint: ServedJoint) -> None:
     holder = gang(joint, 15, 1)
     holder.hold(15)
     app = joint.apps.submit(unmanaged=False, am={"gpus": 1}).register()
-    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [1]
+    assert [len(indices) for _, indices in joint.on_gpus(app.app_id, 1).values()] == [1]
     app.allocate(gpus(1))
     joint.await_state(app.app_id, FULL)
     holder.finish()
@@ -228,7 +213,7 @@ def test_a_job_that_withdraws_its_asks_and_asks_again_keeps_its_place(joint: Ser
     joint.await_state(first.app_id, FULL)
     holder.finish()
     first.hold(3)
-    assert joint.placed(second.app_id) == {}
+    assert joint.placed_now(second.app_id) == {}
 
 
 def test_an_ask_that_is_withdrawn_is_never_met_and_what_shrinks_is_met_in_part(joint: ServedJoint) -> None:
@@ -244,7 +229,7 @@ def test_an_ask_that_is_withdrawn_is_never_met_and_what_shrinks_is_met_in_part(j
     app.hold(1)
     assert app.allocate()["allocated"] == []
     joint.until(asked, lambda now: now == 0, "the service knows that it was met")
-    assert [len(indices) for _, indices in workers_of(joint, app, 1).values()] == [4]
+    assert [len(indices) for _, indices in joint.on_gpus(app.app_id, 1).values()] == [4]
     assert joint.held().gpus == 4
 
 
@@ -270,4 +255,5 @@ def test_a_job_that_waits_and_is_moved_is_placed_and_charged_where_it_went(joint
     joint.until(queue, lambda now: now == "root.debounced", "the service knows the queue")
     holder.finish()
     app.hold(4)
-    assert joint.gpus_used() == {"root.default": 0, "root.debounced": 16, "root.small": 0}
+    charged = {"root.default": 0, "root.debounced": 16, "root.small": 0}
+    joint.until(joint.gpus_used, charged.__eq__, "all of it is charged there")

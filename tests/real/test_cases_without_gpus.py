@@ -35,7 +35,7 @@ def test_c26_a_cluster_without_the_resource_type_runs_jobs_that_ask_no_gpu(
         joint.await_connected()
         run = apps.begin("run", tags=["gang:2"], asks=[plain(2)], command="true", am_command=apps.am_command)
         app_id = apps.answer(run, "a job without GPUs", 120)["app"]
-        ended = lambda: joint.client.job(app_id).end  # noqa: E731 - one line, used once
+        ended = lambda: joint.view(app_id).end  # noqa: E731 - one line, used once
         joint.until(ended, lambda end: end == job_pb2.JOB_END_SUCCEEDED, "the service knows that it succeeded")
         assert joint.client.cluster().capacity.gpus == 0
         types = cluster.rm_rest("/ws/v1/cluster/metrics")["clusterMetrics"]["totalClusterResourcesAcrossPartition"]

@@ -46,7 +46,7 @@ def test_service_killed_running_gangs_go_on_and_nothing_is_placed_until_it_is_ba
     joint.await_started(workers, 4)
     waiting = _gang(joint, 6, 2)
     joint.await_state(waiting.app_id, FULL)
-    placed = joint.placed(running.app_id)
+    placed = joint.placed(running.app_id, 4)
     held = joint.held()
 
     joint.cluster.kill("service")
@@ -59,9 +59,9 @@ def test_service_killed_running_gangs_go_on_and_nothing_is_placed_until_it_is_ba
 
     joint.cluster.start("service")
     joint.await_connected()
-    assert joint.placed(running.app_id) == placed
+    assert joint.placed_now(running.app_id) == placed
     small.hold(1)
-    assert joint.placed(waiting.app_id) == {}
+    assert joint.placed_now(waiting.app_id) == {}
     assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
     (workers / "stop").touch()
     running.await_completed(4)
@@ -90,7 +90,7 @@ def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoin
     )
     joint.await_started(workers, 4, 120)
     job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "kept")
-    before = joint.placed(job)
+    before = joint.placed(job, 5)  # with its master
     epoch = joint.client.cluster().epoch
 
     joint.cluster.kill("rm")
@@ -99,14 +99,13 @@ def test_resource_manager_killed_a_running_gang_keeps_its_gpus(joint: ServedJoin
     joint.cluster.await_servers(wait_s=90)
     joint.await_connected()
     assert joint.client.cluster().epoch > epoch
-    joint.until(lambda: joint.placed(job), lambda now: now == before, f"the GPUs are those of before, {before}")
+    joint.until(lambda: joint.placed_now(job), lambda now: now == before, f"the GPUs are those of before, {before}")
     assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
 
     other = _gang(joint, 4, 2)
     other.hold(4)
-    joint.until(lambda: joint.placed(other.app_id), lambda now: len(now) == 4, "the service tells of 4 containers")
     taken = {(server, index) for server, indices in before.values() for index in indices}
-    given = {(server, index) for server, indices in joint.placed(other.app_id).values() for index in indices}
+    given = {(server, index) for server, indices in joint.placed(other.app_id, 4).values() for index in indices}
     assert not taken & given
     assert len(given) == 8
     (workers / "stop").touch()
@@ -125,7 +124,7 @@ def test_a_master_whose_process_dies_gets_its_gang_whole_in_its_next_attempt(joi
     app.register(attempt=2)
     app.allocate(gpus(4, 2))
     new = [str(one["container"]) for one in app.hold(8)]  # counted from the start, over all attempts
-    placed = joint.until(lambda: on_gpus(joint, app), lambda now: len(now) == 4, "the service tells of four containers")
+    placed = joint.on_gpus(app.app_id, 4)
     assert set(placed) == set(new)
     assert not set(new) & set(before)
     assert len({(server, index) for server, indices in placed.values() for index in indices}) == 8
@@ -138,8 +137,3 @@ def exit_code_of_the_master(joint: ServedJoint, app: App) -> Path:
     """Return where the process of the first attempt's master, see am.sh, waits to be told how to end."""
     (fifo,) = joint.apps.exchange.glob(f"container_*{app.app_id.removeprefix('application_')}_01_*.fifo")
     return fifo
-
-
-def on_gpus(joint: ServedJoint, app: App) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return where a job's containers with GPUs are, by the service."""
-    return {name: where for name, where in joint.placed(app.app_id).items() if where[1]}

@@ -21,7 +21,7 @@ def _registered(joint: ServedJoint, **request: object) -> App:
 
 
 def _containers(joint: ServedJoint, pair: list[App]) -> list[int]:
-    return sorted(len(joint.placed(app.app_id)) for app in pair)
+    return sorted(len(joint.placed_now(app.app_id)) for app in pair)
 
 
 def test_a_gang_from_the_stock_command_line_sees_the_gpus_it_was_given(joint: ServedJoint, workers: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_gang_from_the_stock_command_line_sees_the_gpus_it_was_given(joint: Se
     )
     started = joint.await_started(workers, 4, 120)
     job = next(view.job.job_id for view in joint.client.jobs() if view.job.name == "shell")
-    given = {name: where for name, where in joint.placed(job).items() if where[1]}
+    given = joint.on_gpus(job, 4)
     assert {name: (spell.server, spell.gpus) for name, spell in started.items()} == {
         name: (server_id.split(":")[0], indices) for name, (server_id, indices) in given.items()
     }
@@ -55,7 +55,7 @@ def test_a_gang_that_fits_only_in_part_holds_nothing_and_starts_when_the_rest_is
     assert "8" in sentence
     assert "6" in sentence
     assert joint.held() == Held(5, 0, 5 * 256, 10, 0)
-    assert joint.placed(second.app_id) == {}
+    assert joint.placed_now(second.app_id) == {}
     first.allocate(release=[held[0]["container"]])
     assert len(second.hold(4)) == 4
     assert joint.held() == Held(8, 0, 8 * 256, 16, 0)
@@ -71,7 +71,7 @@ def test_two_gangs_that_could_each_take_half_never_block_each_other(joint: Serve
         )
         assert counts == [0, 6], "each gang is placed whole or not at all"
         assert joint.held() == Held(6, 0, 6 * 256, 12, 0)
-        pair.sort(key=lambda app: len(joint.placed(app.app_id)))
+        pair.sort(key=lambda app: len(joint.placed_now(app.app_id)))
         pair[1].hold(6)
         pair[1].finish()
         pair[0].hold(6)
@@ -86,7 +86,7 @@ def test_gpus_of_a_killed_application_are_free_as_soon_as_its_servers_say_so(joi
     app.launch(joint.worker(workers, "stop"))
     joint.await_started(workers, 4)
     app.kill()
-    joint.until(lambda: joint.client.cluster().used.gpus, lambda used: used == 0, "the service counts all GPUs as free")
+    joint.await_idle()
     other = _registered(joint, tags=["gang:4x4"])
     other.allocate(gpus(4, 4))
     other.hold(4)

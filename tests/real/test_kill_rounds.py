@@ -90,8 +90,7 @@ class Round:
             assert all(seen[one].end_s == float("inf") for one in gang.held)
 
     def _tells_of(self, gang: LastingGang) -> bool:
-        placed = self.joint.placed(gang.app.app_id)
-        return {name for name, (_, indices) in placed.items() if indices} == gang.held
+        return self.joint.on_gpus_now(gang.app.app_id).keys() == gang.held
 
     def _all_succeeded(self) -> None:
         self._until(lambda: set(self._ends().values()) == {"SUCCEEDED"}, "every job has succeeded")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,7 @@ class _Masters(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(SAMPLE_S):
             jobs = [view.job.job_id for view in self._joint.client.jobs() if view.used.memory_mb]
-            containers = [c for job in jobs for c in self._joint.client.job(job).containers]
+            containers = [c for job in jobs for c in self._joint.view(job).containers]
             held = [c for c in containers if c.application_master and c.server_id.startswith("gpu-")]
             now = (len(held), sum(c.resource.memory_mb for c in held), sum(c.resource.vcores for c in held))
             self.most = max(self.most, now)
@@ -41,6 +43,16 @@ class _Masters(threading.Thread):
     def stop(self) -> None:
         self._over.set()
         self.join(timeout=30)
+
+
+@contextmanager
+def _sampled_masters(joint: ServedJoint) -> Iterator[_Masters]:
+    masters = _Masters(joint)
+    masters.start()
+    try:
+        yield masters
+    finally:
+        masters.stop()
 
 
 def _fill_the_server_without_gpus(joint: ServedJoint) -> None:
@@ -58,8 +70,18 @@ def _fill_the_server_without_gpus(joint: ServedJoint) -> None:
 
 def test_forty_applications_on_sixteen_gpus_never_stall(joint: ServedJoint, workers: Path) -> None:
     _fill_the_server_without_gpus(joint)
-    masters = _Masters(joint)
-    masters.start()
+    with _sampled_masters(joint) as masters:
+        names = _run_all(joint, workers)
+    joint.until(
+        lambda: {view.job.job_id for view in joint.client.jobs() if view.end == job_pb2.JOB_END_SUCCEEDED},
+        lambda succeeded: names <= succeeded,
+        "the service counts all of them as succeeded",
+    )
+    _check_masters(joint, masters)
+
+
+def _run_all(joint: ServedJoint, workers: Path) -> set[str]:
+    """Run the applications, all at once; return their ids when all have ended as they should."""
     command = joint.worker(workers, "0.2")
     runs = [
         joint.apps.begin(
@@ -74,15 +96,8 @@ def test_forty_applications_on_sixteen_gpus_never_stall(joint: ServedJoint, work
         for number in range(APPLICATIONS)
     ]
     ended = [joint.apps.answer(run, "one of forty applications", 220) for run in runs]
-    masters.stop()
     assert all(worker["exit"] == 0 for run in ended for worker in run["completed"]), ended
-    names = {run["app"] for run in ended}
-    joint.until(
-        lambda: {view.job.job_id for view in joint.client.jobs() if view.end == job_pb2.JOB_END_SUCCEEDED},
-        lambda succeeded: names <= succeeded,
-        "the service counts all of them as succeeded",
-    )
-    _check_masters(joint, masters)
+    return {run["app"] for run in ended}
 
 
 def _check_masters(joint: ServedJoint, masters: _Masters) -> None:

@@ -26,7 +26,7 @@ def sizes(reply: Sequence[Answer]) -> list[Size]:
 
 def await_told(joint: ServedJoint, app: App, containers: int) -> list[container_pb2.Container]:
     """Wait until the service knows of so many containers, and return them."""
-    known = lambda: list(joint.client.job(app.app_id).containers)  # noqa: E731 - one line, used once
+    known = lambda: list(joint.view(app.app_id).containers)  # noqa: E731 - one line, used once
     return joint.until(known, lambda now: len(now) == containers, f"the service knows of {containers} containers")
 
 
@@ -49,7 +49,7 @@ def test_a_gang_of_two_request_keys_comes_in_one_reply(
     app.allocate(gpus(2, 2, priority=workers[0], key=workers[1]))
     waiting = joint.await_state(app.app_id, reason_pb2.WAITING_REASON_CODE_GANG_INCOMPLETE)
     assert "gang:2x2+1" in waiting
-    assert joint.placed(app.app_id) == {}
+    assert joint.placed_now(app.app_id) == {}
     app.allocate(plain(1, priority=helper[0], key=helper[1]))
     assert [sizes(reply) for reply in app.replies(3)] == [[(*workers, 2), (*workers, 2), (*helper, 0)]]
     told = await_told(joint, app, 3)

@@ -19,8 +19,7 @@ def degraded(joint: ServedJoint, folder: Path, **more: object) -> tuple[App, dic
     app = joint.apps.submit(tags=["gang:4x4"], **more).register()
     app.allocate(gpus(4, 4))
     app.hold(4)
-    placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed")
-    workers = {name: where for name, where in placed.items() if where[1]}
+    workers = joint.on_gpus(app.app_id, 4)
     victim = min(workers)
     app.launch(f"bash -c 'while [ ! -e {folder}/$CONTAINER_ID ]; do sleep 0.1; done; exit 3'")
     (folder / victim).touch()
@@ -37,10 +36,14 @@ def test_a_failed_member_is_replaced_where_it_was(joint: ServedJoint, workers: P
     fresh.allocate(gpus(1, 4))
     app.allocate(gpus(1, 4))
     app.hold(5)  # counted from the start
-    servers = [server for server, _ in joint.placed(app.app_id).values()]
-    assert where in servers
-    assert len(servers) == 4
-    assert joint.placed(fresh.app_id) == {}
+    lost_here = lost.keys()
+    now = joint.until(
+        lambda: joint.placed_now(app.app_id),
+        lambda now: len(now) == 4 and not lost_here & now.keys(),
+        "the service tells of the replacement",
+    )
+    assert where in {server for server, _ in now.values()}
+    assert joint.placed_now(fresh.app_id) == {}
 
 
 def test_a_place_that_nobody_asks_for_is_given_to_others(joint: ServedJoint, workers: Path) -> None:
@@ -48,7 +51,7 @@ def test_a_place_that_nobody_asks_for_is_given_to_others(joint: ServedJoint, wor
     fresh = joint.apps.submit(tags=["gang:1x4"]).register()
     fresh.allocate(gpus(1, 4))
     fresh.hold(1)
-    assert len(joint.placed(app.app_id)) == 3
+    joint.placed(app.app_id, 3)
 
 
 @pytest.mark.parametrize(("unmanaged", "attempts"), [(False, 2), (True, 1)])
@@ -61,17 +64,14 @@ def test_without_a_replacement_the_job_starts_anew_as_a_whole(
     app, _ = degraded(joint, workers, unmanaged=unmanaged, attempts=attempts)
     impossible = on_hosts(1, 4, {"nowhere": 1}, ["/rack-a"], priority=2)
     app.allocate(impossible)
-    joint.until(
-        lambda: joint.placed(app.app_id), lambda now: not any(indices for _, indices in now.values()), "all is freed"
-    )
+    joint.on_gpus(app.app_id, 0)
     if unmanaged:
         app.allocate(on_hosts(0, 4, {"nowhere": 0}, ["/rack-a"], priority=2))
     else:
         app.register(attempt=2)
     app.allocate(gpus(4, 4))
     app.hold(8)  # counted from the start
-    placed = joint.until(lambda: joint.placed(app.app_id), lambda now: len(now) >= 4, "the gang is placed again")
-    assert [len(indices) for _, indices in placed.values() if indices] == [4] * 4
+    assert [len(indices) for _, indices in joint.on_gpus(app.app_id, 4).values()] == [4] * 4
     assert app.report()["state"] == "RUNNING"
 
 
@@ -82,4 +82,4 @@ def test_an_application_of_one_attempt_is_not_ended_for_a_lost_member(joint: Ser
     before = joint.counters()[refused]
     joint.until(lambda: joint.counters()[refused], lambda now: now > before, "the order to start anew is refused")
     assert app.report()["state"] == "RUNNING"
-    assert sum(bool(indices) for _, indices in joint.placed(app.app_id).values()) == 3
+    joint.on_gpus(app.app_id, 3)

@@ -35,9 +35,9 @@ def gang(joint: ServedJoint, containers: int, each: int, *tags: str) -> App:
     return app
 
 
-def servers_of(joint: ServedJoint, app: App) -> dict[str, str]:
-    """Return the host of each container of a gang, by the service."""
-    return {name: where.partition(":")[0] for name, (where, indices) in joint.placed(app.app_id).items() if indices}
+def hosts_of(joint: ServedJoint, app: App, containers: int) -> dict[str, str]:
+    """Wait until a gang has so many containers by the service, and return the host of each."""
+    return {name: server.partition(":")[0] for name, (server, _) in joint.on_gpus(app.app_id, containers).items()}
 
 
 def started_ms(joint: ServedJoint) -> int:
@@ -51,7 +51,7 @@ def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_befo
 ) -> None:
     app = gang(joint, 4, 2)
     pulled = [str(one["container"]) for one in app.hold(4)]
-    hosts = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 4, "the gang is placed")
+    hosts = hosts_of(joint, app, 4)
     launched = [next(name for name in pulled if hosts[name] == host) for host in sorted(set(hosts.values()))]
     assert len(launched) == 2, f"two servers hold a gang of 4 x 2: {hosts}"
     app.launch(joint.worker(workers, "stop"), launched)
@@ -65,7 +65,7 @@ def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_befo
     assert time.time() * 1000 >= started_ms(joint) + WINDOW_MS
     tried = lambda: joint.counters()["DecisionsNotReady"]  # noqa: E731 - one line, used once
     joint.until(tried, lambda count: count > 0, "it was decided before that, and refused")
-    now = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 4, "4 containers are held in all")
+    now = hosts_of(joint, app, 4)
     assert set(now) == {*launched, *new}
     assert set(now.values()) == set(hosts.values()), "the new ones are near the old"
     for _ in range(10):
@@ -78,7 +78,7 @@ def test_c12_of_asks_that_are_repeated_only_what_was_lost_is_placed_and_not_befo
     app.await_completed(2)
     app.allocate(gpus(1, 2))
     app.hold(7)
-    assert len(servers_of(joint, app)) == 3
+    hosts_of(joint, app, 3)
 
 
 def test_c05_an_ask_before_any_server_has_registered_waits_and_runs_in_the_same_attempt(
@@ -114,7 +114,7 @@ def a_server_of_it_is_lost(joint: ServedJoint, changes: Changes, app: App) -> No
     assert sentence.startswith("1 of 2 containers of the gang were lost")
     app.allocate(gpus(1, 4))
     app.hold(3)  # counted from the start
-    now = joint.until(lambda: servers_of(joint, app), lambda now: len(now) == 2, "the service tells of both")
+    now = hosts_of(joint, app, 2)
     assert set(now.values()) == {"gpu-a1", "gpu-a2"}
 
 
@@ -135,13 +135,13 @@ def test_a_node_manager_that_restarts_keeps_its_containers_and_their_gpus(
     app.hold(4)
     app.launch(joint.worker(workers, "stop"))
     joint.await_started(workers, 4)
-    before = joint.placed(app.app_id)
+    before = joint.placed(app.app_id, 4)
     changes.restart_servers("gpu-a1", by=by)
     other = gang(joint, 4, 1)
     other.hold(4)
-    assert joint.placed(app.app_id) == before
-    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
-    taken = [gpu for placed in (before, joint.placed(other.app_id)) for gpu in placed.values()]
+    taken = [*before.values(), *joint.placed(other.app_id, 4).values()]
     assert len({(server, index) for server, indices in taken for index in indices}) == 16
+    assert joint.placed_now(app.app_id) == before
+    assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
     (workers / "stop").touch()
     app.await_completed(4)

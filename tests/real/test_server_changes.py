@@ -62,7 +62,7 @@ def await_seen(joint: ServedJoint, host: str, *expected: object) -> None:
 
 def hosts(joint: ServedJoint, app: App) -> list[str]:
     """Return the hosts on which a job has GPUs, by the service."""
-    return sorted(server.partition(":")[0] for server, indices in joint.placed(app.app_id).values() if indices)
+    return sorted(server.partition(":")[0] for server, _ in joint.on_gpus_now(app.app_id).values())
 
 
 def await_hosts(joint: ServedJoint, app: App, *expected: str) -> None:
@@ -124,13 +124,13 @@ def test_c13_a_gang_runs_on_a_draining_server_and_when_that_goes_is_repaired_els
     joint.await_started(workers, 2)
     changes.exclude("gpu-a2")
     await_seen(joint, "gpu-a2", "DRAINING", "/rack-a", 4, 3)
-    placed = joint.placed(app.app_id)
+    placed = joint.placed(app.app_id, 2)
     assert hosts(joint, app) == ["gpu-a1", "gpu-a2"]
     fresh, later = asking(joint, 1, 1, "gpu-a2"), asking(joint, 2, 3)
     joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
     joint.await_state(later.app_id, FULL)
     assert fresh.allocate()["allocated"] == [], "one of its GPUs is free, and nothing new goes there"
-    assert joint.placed(app.app_id) == placed
+    assert joint.placed_now(app.app_id) == placed
     assert all(spell.end_s == float("inf") for spell in spells.read(workers).values()), "what ran there goes on"
 
     beside.kill()
@@ -163,13 +163,13 @@ def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_get
     app = running(joint, 3, 1, "gpu-a2")
     app.launch(joint.worker(workers, "stop"))
     joint.await_started(workers, 3)
-    placed = joint.placed(app.app_id)
+    placed = joint.placed(app.app_id, 3)
     changes.odd.add("gpu-a2")
     joint.cluster.change_server("gpu-a2", gpus=2)
     changes.restart("gpu-a2")
     await_seen(joint, "gpu-a2", "RUNNING", "/rack-a", 2, 3)
     assert joint.client.cluster().capacity.gpus == 14
-    assert joint.placed(app.app_id) == placed
+    assert joint.placed_now(app.app_id) == placed
     fresh = asking(joint, 1, 1, "gpu-a2")
     joint.await_state(fresh.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
     assert fresh.allocate()["allocated"] == []
@@ -177,7 +177,8 @@ def test_a_server_that_comes_back_with_fewer_gpus_shows_what_is_too_much_and_get
     changes.restart("gpu-a2")
     fresh.hold(1)
     more = running(joint, 1, 2, "gpu-a2")
-    taken = [gpu for one in (app, fresh, more) for gpu in joint.placed(one.app_id).values()]
+    held = [joint.placed(one.app_id, containers) for one, containers in ((app, 3), (fresh, 1), (more, 1))]
+    taken = [gpu for placed in held for gpu in placed.values()]
     assert sorted(index for _, indices in taken for index in indices) == [0, 1, 2, 3, 4, 5]
     assert all(spell.end_s == float("inf") for spell in spells.read(workers).values())
     (workers / "stop").touch()
@@ -208,18 +209,18 @@ def test_a_lost_server_leaves_its_gang_degraded_and_what_still_runs_there_keeps_
     app = running(joint, 4, 2)
     app.launch(joint.worker(workers, "stop"))
     joint.await_started(workers, 4)
-    before = joint.placed(app.app_id)
+    before = joint.placed(app.app_id, 4)
     lost = hosts(joint, app)[0]
     on_lost = {name for name, (server, _) in before.items() if server.startswith(lost)}
     count = changes.registrations(lost)
     changes.stop(lost)
     ended = app.await_completed(2, timeout_s=60)
     assert {one["container"] for one in ended} == on_lost
-    assert seen(joint, lost) == ("", "", 0, 0)
+    await_seen(joint, lost, "", "", 0, 0)
     assert joint.await_state(app.app_id, DEGRADED).startswith("2 of 4 containers of the gang were lost")
     app.allocate(gpus(2, 2))
     app.hold(6)
-    assert lost not in hosts(joint, app)
+    assert lost not in joint.hosts(app.app_id, 4)
 
     fresh = asking(joint, 1, 4, lost)
     changes.start(lost)

@@ -15,13 +15,9 @@ def master(joint: ServedJoint, *tags: str) -> StockMaster:
     return joint.apps.submit(tags=list(tags)).register_stock()
 
 
-def hosts(joint: ServedJoint, stock: StockMaster) -> list[str]:
-    return sorted(server.split(":")[0] for server, _ in joint.placed(stock.app.app_id).values())
-
-
 def await_held(joint: ServedJoint, stock: StockMaster, containers: int) -> None:
     """Wait until a job holds just so many, and nothing of what it asked is left."""
-    job = lambda: joint.client.job(stock.app.app_id)  # noqa: E731 - one line, used once
+    job = lambda: joint.view(stock.app.app_id)  # noqa: E731 - one line, used once
     right = lambda view: len(view.containers) == containers and not view.gpus_pending  # noqa: E731 - one line, used once
     joint.until(job, right, f"{containers} containers of {stock.app.app_id}")
 
@@ -57,14 +53,14 @@ def test_a_strict_host_whose_rack_the_library_adds_itself(joint: ServedJoint) ->
     stock = master(joint, "gang:2x2")
     stock.request(2, 2, hosts=["gpu-b2"], strict=True)
     stock.hold(2)
-    assert hosts(joint, stock) == ["gpu-b2", "gpu-b2"]
+    assert joint.hosts(stock.app.app_id, 2) == ["gpu-b2", "gpu-b2"]
     other = master(joint, "gang:1x1")
     other.request(1, 1, hosts=["gpu-b2"], strict=True)
     other.beat()
     joint.await_state(other.app.app_id, reason_pb2.WAITING_REASON_CODE_CONFINED)
     stock.finish()
     other.hold(1)
-    assert hosts(joint, other) == ["gpu-b2"]
+    assert joint.hosts(other.app.app_id, 1) == ["gpu-b2"]
 
 
 def test_who_withdraws_and_asks_again_keeps_its_place(joint: ServedJoint) -> None:
@@ -84,4 +80,4 @@ def test_who_withdraws_and_asks_again_keeps_its_place(joint: ServedJoint) -> Non
     joint.await_state(first.app.app_id, FULL)
     holder.finish()
     first.hold(4)
-    assert joint.placed(second.app.app_id) == {}
+    assert joint.placed_now(second.app.app_id) == {}

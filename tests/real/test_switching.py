@@ -74,7 +74,7 @@ def running(joint: ServedJoint, folder: Path, app: App, containers: int, *asks: 
 
 def placed(joint: ServedJoint, *apps: App) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Return where the containers of some jobs are, by the service."""
-    return {name: where for app in apps for name, where in joint.placed(app.app_id).items()}
+    return {name: where for app in apps for name, where in joint.placed_now(app.app_id).items()}
 
 
 def gpus_of(placements: dict[str, tuple[str, tuple[int, ...]]]) -> list[tuple[str, int]]:
@@ -106,6 +106,7 @@ def test_to_stock_placement_and_back_no_container_is_lost_and_no_gpu_is_counted_
     rest = joint.apps.submit(tags=["gang:8x1"]).register()
     rest.allocate(gpus(8, 1))
     rest.hold(8)
+    joint.placed(rest.app_id, 8)
     assert len(set(gpus_of(placed(joint, ours, stock, rest)))) == 16
     fresh = joint.apps.submit(tags=["gang:1x2"]).register()
     fresh.allocate(gpus(1, 2))

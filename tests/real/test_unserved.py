@@ -27,7 +27,7 @@ def holding(joint: ServedJoint, ask: dict[str, object], *tags: str) -> tuple[App
 
 
 def sizes(joint: ServedJoint, app: App) -> list[int]:
-    return [one.resource.memory_mb for one in joint.client.job(app.app_id).containers]
+    return [one.resource.memory_mb for one in joint.view(app.app_id).containers]
 
 
 def change(kind: str, container: Answer, memory_mb: int = 256, **more: int) -> dict[str, object]:
@@ -113,11 +113,11 @@ def test_a_decrease_is_followed_and_the_gpus_stay_what_they_were(joint: ServedJo
     (container,) = app.hold(1)
     app.launch(SLEEP)
     joint.until(lambda: joint.node("gpu-a1")["numContainers"], lambda count: count == 2, "both are there")
-    before = joint.placed(app.app_id)
+    before = joint.placed(app.app_id, 1)
     updated = app.allocate(updates=[change("DECREASE_RESOURCE", container, 512, gpus=2)])["updated"]
     assert [one["memory_mb"] for one in updated] == [512]
     joint.until(lambda: sizes(joint, app), lambda now: now == [512], "the service knows the new size")
-    assert joint.placed(app.app_id) == before == {container["container"]: (container["server"], (1, 2))}
+    assert joint.placed_now(app.app_id) == before == {container["container"]: (container["server"], (1, 2))}
     assert sorted(joint.gpu_tags("gpu-a1")) == ["gpu_0", "gpu_1", "gpu_2"]
     assert joint.node("gpu-a1")["usedMemoryMB"] == 256 + 512
     granted = lambda: of_server(joint, "gpu-a1", container["container"])["totalMemoryNeededMB"]  # noqa: E731 - one line, used once
@@ -127,7 +127,9 @@ def test_a_decrease_is_followed_and_the_gpus_stay_what_they_were(joint: ServedJo
     joint.cluster.start("rm")
     joint.cluster.await_servers(wait_s=90)
     joint.await_connected()
-    joint.until(lambda: joint.placed(app.app_id), lambda now: now == before, f"the GPUs are those of before, {before}")
+    joint.until(
+        lambda: joint.placed_now(app.app_id), lambda now: now == before, f"the GPUs are those of before, {before}"
+    )
     assert sizes(joint, app) == [512]
 
 
