@@ -13,6 +13,7 @@ from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
+from yarn_gpu_sched.model.preemption import Preempted
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.tenants import Use
 
@@ -186,6 +187,10 @@ def lose_decision(core: Core) -> None:
     core.state.jobs["decided"].decisions.clear()
 
 
+def stop_too_often(core: Core) -> None:
+    core.state.jobs["runs"].tenure.preempted = (Preempted(0.0, "waits", "root.a", 1.0),) * 4
+
+
 def refuse_recovered(core: Core) -> None:
     record = core.state.jobs["waits"]
     job = record.job
@@ -268,6 +273,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (8, forget_to_forget_timer),
     (8, forget_limit),
     (8, forget_to_relax),
+    (7, stop_too_often),
     (10, refuse_recovered),
     (10, refuse_without_reason),
     (10, refuse_what_might_run),

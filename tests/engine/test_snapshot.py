@@ -7,21 +7,32 @@ import pytest
 
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import Engine, EngineSettings
-from yarn_gpu_sched.engine.commands import PlaceGang, RequeueJob
+from yarn_gpu_sched.engine.commands import PlaceGang, RequeueJob, StopContainers, WarnJob
 from yarn_gpu_sched.engine.events import (
+    CheckpointReported,
     ContainerSeen,
     Pass,
+    PreemptionModeChanged,
     ResourceManagerLost,
     ResourceManagerRegistered,
     SnapshotEnded,
     VirtualClusterChanged,
 )
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.server import ServerState
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 SETTINGS = EngineSettings(ended_jobs_max=2, am_share=0.2, decisions_per_pass_max=2)
 TENANTS = EngineSettings(policy="philly", relax_after_s=150.0)
+RECLAIMING = EngineSettings(
+    policy="philly",
+    preemption=Mode.ON,
+    preempt_after_s=10.0,
+    preempt_grace_s=5.0,
+    preempt_min_run_s=10.0,
+    preempt_pause_s=0.0,
+)
 PREEMPTIVE = EngineSettings(policy="las", relax_after_s=150.0)
 
 
@@ -163,7 +174,43 @@ def tenants() -> World:
     return world
 
 
-WORLDS = {"eventful": (eventful, SETTINGS), "preempts": (preempts, PREEMPTIVE), "tenants": (tenants, TENANTS)}
+def reclaims() -> World:
+    """Let a gang have borrowed jobs warned and stopped, one whole and one by single containers, one of which is not stopped."""
+    world = World(RECLAIMING).up(server("s1", 4), server("s2", 4))
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=8)
+    world.submit("gang", "gang:4x1", "checkpoint:7", vc="root.a")
+    world.ask("gang", ask(4, worker(1)))
+    world.submit("plain", vc="root.a")
+    world.ask("plain", ask(4, worker(1)))
+    world.run()
+    world.now_s = 20.0
+    world.apply(CheckpointReported(now_s=20.0, job_id="gang"))
+    world.submit("b", "gang:6x1", vc="root.b")
+    world.ask("b", ask(6, worker(1)))
+    world.run()
+    world.apply(PreemptionModeChanged(now_s=20.0, mode=Mode.OBSERVE, why="to look"))
+    world.now_s = 30.0
+    world.decide()
+    world.apply(PreemptionModeChanged(now_s=30.0, mode=Mode.ON, why="armed"))
+    for world.now_s in (41.0, 46.0, 47.0):
+        world.decide()
+        orders = [one for one in world.commands if isinstance(one, WarnJob | StopContainers | RequeueJob)]
+        if world.now_s == 46.0:
+            world.refuse(orders[-1])
+        world.commit(*orders)
+    world.release_all("gang")
+    world.submit("gang", "gang:4x1", "checkpoint:7", vc="root.a", submit_time_s=1.0, attempt=2)
+    world.run()
+    return world
+
+
+WORLDS = {
+    "eventful": (eventful, SETTINGS),
+    "preempts": (preempts, PREEMPTIVE),
+    "reclaims": (reclaims, RECLAIMING),
+    "tenants": (tenants, TENANTS),
+}
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -221,11 +268,15 @@ def test_everything_that_is_remembered_was_there_to_be_written() -> None:
             image = msgspec.msgpack.decode(live.snapshot())
             filled |= {name for name, value in {**image, **image["session"]}.items() if value}
             filled |= {f"job.{name}" for job in image["jobs"] for name, value in job.items() if value}
+            filled |= {f"tenure.{name}" for job in image["jobs"] for name, value in job["tenure"].items() if value}
+            filled |= {f"preemption.{name}" for name, value in image["preemption"].items() if value}
             filled |= {f"wait.{name}" for job in image["jobs"] for name, value in job["wait"].items() if value}
             filled |= {f"decision.{name}" for one in image["decisions"] for name, value in one.items() if value}
     known = {*image, *image["session"]}
     known |= {f"job.{name}" for name in image["jobs"][0]}
     known |= {f"wait.{name}" for name in image["jobs"][0]["wait"]}
+    known |= {f"tenure.{name}" for name in image["jobs"][0]["tenure"]}
+    known |= {f"preemption.{name}" for name in image["preemption"]}
     known |= {f"decision.{name}" for name in decision_fields()}
     assert known - filled == set()
 

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.deciding import PassView
+from yarn_gpu_sched.engine.pass_view import PassView
 from yarn_gpu_sched.engine.queue import Line
 
 VCS = 50

@@ -1,7 +1,7 @@
 """A small world around an engine: it plays the resource manager, and audits after every event."""
 
 from yarn_gpu_sched.engine import Engine, EngineSettings
-from yarn_gpu_sched.engine.commands import AnyCommand, PlaceGang, RefuseJob, RequeueJob
+from yarn_gpu_sched.engine.commands import AnyCommand, AnyDecision, PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.events import (
     AsksChanged,
     ContainerReleased,
@@ -135,7 +135,7 @@ class World:
         self.apply(Pass(now_s=self.now_s))
         return self.places[before:]
 
-    def commit(self, *decisions: PlaceGang | RefuseJob | RequeueJob) -> None:
+    def commit(self, *decisions: AnyDecision) -> None:
         for decision in decisions:
             ids: tuple[str, ...] = ()
             if isinstance(decision, PlaceGang):
@@ -150,7 +150,7 @@ class World:
                 )
             )
 
-    def refuse(self, decision: PlaceGang | RefuseJob | RequeueJob, code: OutcomeCode = OutcomeCode.NO_FIT) -> None:
+    def refuse(self, decision: AnyDecision, code: OutcomeCode = OutcomeCode.NO_FIT) -> None:
         self.apply(OutcomeReported(now_s=self.now_s, decision_id=decision.decision_id, code=code, detail="not so"))
 
     def run(self, rounds_max: int = 1_000) -> list[PlaceGang]:

@@ -7,6 +7,7 @@ import msgspec
 from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.limits import forbidden
+from yarn_gpu_sched.engine.plan_checks import plan_faults
 from yarn_gpu_sched.engine.refusing import wrong_verdicts
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -50,7 +51,7 @@ def degraded_are_tended(core: Core) -> Iterator[str]:
         tended = degraded and not record.presumed_ended
         if tended != (job_id in core.degraded) or degraded != (record.missing > 0):
             yield f"job {job_id} misses {record.missing} members since {record.degraded_since_s}"
-        if holds_of(core, record) and degraded == (job_id in core.ahead):
+        if holds_of(core, record) and degraded + (job_id in core.ahead) + (job_id in core.preemption.plans) != 1:
             yield f"job {job_id} misses {record.missing} members, and something is held for it without its being listed"
     for job_id in core.ahead:
         if job_id not in core.state.jobs or not holds_of(core, core.state.jobs[job_id]):
@@ -101,6 +102,12 @@ def limits_hold_back(core: Core) -> Iterator[str]:
         found = forbidden(core.state.tenants, core.in_force, line.any_want()) if watched else None
         if found != line.forbidden:
             yield f"{sorted(line.jobs)} of {line.group.vc} are held back by {line.forbidden}, and would be by {found}"
+
+
+@law(7, "others are stopped for a gang only within the rules, and held is only what it takes")
+def lawful_plans(core: Core) -> Iterator[str]:
+    """Look at all that is under way."""
+    yield from plan_faults(core)
 
 
 @law(10, "refused with the reason is only what can never run on the largest capacity seen, once capacity has settled")

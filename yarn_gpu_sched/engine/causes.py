@@ -25,6 +25,8 @@ def code_of(core: Core, line: Line) -> ReasonCode:
         return ReasonCode.NEVER_FITS_NOW
     if line.forbidden is not None:
         return line.forbidden.code
+    if demand.held_for:
+        return ReasonCode.HELD
     return _by_gpus(core, line)
 
 

@@ -12,6 +12,7 @@ from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
 from yarn_gpu_sched.engine.limits import barred, forbidden, over_job_limit
 from yarn_gpu_sched.engine.overdue import watch, watch_all
+from yarn_gpu_sched.engine.preemption import Preemption, watch_waiting
 from yarn_gpu_sched.engine.queue import Line, Queue
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
@@ -21,6 +22,7 @@ from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import PENDING, RUNNING, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.shares import ROOT, lineage
 from yarn_gpu_sched.placement import FreeIndex
 from yarn_gpu_sched.policy import Policy, policy_named
@@ -63,6 +65,8 @@ class Core:
         self.session = Session()
         self._groups: dict[tuple[str, str, str], Group] = {}
         self.running: dict[str, JobRecord] = {}
+        self.running_in: dict[str, dict[str, JobRecord]] = {}
+        self.preemption = Preemption(settings.preemption)
         self.expiring: list[tuple[float, str]] = []
         self.unexamined = False
         self.policy_wake_s: float | None = None
@@ -114,12 +118,14 @@ class Core:
         self._groups.clear()
         self.thresholds.stale = True
         self.limits_stale[path] = None
+        self.preemption.limits_changed()
 
     def capacity_changed(self) -> None:
         """Note that what is so much percent of all is another amount now: nobody stands elsewhere for that."""
         self.in_force.changed()
         self.thresholds.stale = True
         self.limits_stale[NOBODY] = None
+        self.preemption.limits_changed()
 
     def follow_limits(self) -> None:
         """Follow what was noted: jobs stand where they belong now, within the limits that hold now."""
@@ -140,6 +146,8 @@ class Core:
     def follow_use(self) -> None:
         """Hold to their limits whoever shares one with a virtual cluster whose use changed."""
         changed = self.state.tenants.changed
+        for vc in changed:
+            self.preemption.use_changed(vc)
         self.thresholds.used.update(dict.fromkeys(changed))
         if self.in_force.limited:
             grown: dict[str, bool] = {}
@@ -225,7 +233,10 @@ class Core:
             return
         self.ladder.hold(record, want, self.now_s)
         self.queue.put(record, want)
-        if want is None or not self.by_vc:
+        if not self.by_vc:
+            return
+        watch_waiting(self, record, want)
+        if want is None:
             return
         if want.line.alone:
             self._judge(want.line)
@@ -239,13 +250,25 @@ class Core:
         if record.ladder_begun_us is not None:
             self.ladder.pause(record, self.now_s)
         self.queue.put(record, None)
+        self.preemption.look_no_more(record.job.job_id)
         self.waits.unsettled[record.job.job_id] = None
 
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
         want = want_of(record) if record.backoff_until_s <= self.now_s else None
+        if want is not None and want.gang and record.job.job_id in self.preemption.plans:
+            want.demand = want.demand._replace(held_for=record.job.job_id)
+            want.held = self._held_for(record)
         return None if want is None or (self.by_vc and over_job_limit(self.state, self.in_force, want)) else want
+
+    def _held_for(self, record: JobRecord) -> Resource:
+        """Add up what is held for a job."""
+        decisions = [self.state.decisions[decision_id] for decision_id in record.decisions]
+        held = [one.held for one in decisions if one.hold_until_s is not None]
+        return Resource(
+            sum(one.memory_mb for one in held), sum(one.vcores for one in held), sum(one.gpus for one in held)
+        )
 
     def settle_job(self, record: JobRecord) -> None:
         """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""
@@ -280,6 +303,7 @@ class Core:
             self.jobs_running += 1
             virtual_cluster.jobs_running += 1
             self.running[record.job.job_id] = record
+            self.running_in.setdefault(record.job.vc, {})[record.job.job_id] = record
             record.started_s = self.now_s if record.started_s is None else record.started_s
             watch(self, record)
 
@@ -292,13 +316,22 @@ class Core:
         elif record.counted is RUNNING:
             before.jobs_running -= 1
             after.jobs_running += 1
+            self._leave_running(record)
+            self.running_in.setdefault(vc, {})[record.job.job_id] = record
 
     def _stop(self, record: JobRecord) -> None:
         """Count what a job has attained that runs no more."""
         started_s = self.running.pop(record.job.job_id).started_s
+        self._leave_running(record)
         assert started_s is not None
         record.attained_gpu_s += (self.now_s - started_s) * record.gpus
         record.started_s = None
+
+    def _leave_running(self, record: JobRecord) -> None:
+        running = self.running_in[record.job.vc]
+        del running[record.job.job_id]
+        if not running:
+            del self.running_in[record.job.vc]
 
     def forget(self, record: JobRecord) -> None:
         """Drop a job for good: it holds nothing and nothing is under way for it."""
@@ -316,6 +349,7 @@ class Core:
         self.degraded.pop(job_id, None)
         self.gathering.pop(job_id, None)
         self.touched.pop(job_id, None)
+        self.preemption.forget(job_id)
         self.state.drop_job(job_id)
 
     def forget_old_jobs(self) -> None:
@@ -347,6 +381,7 @@ class Core:
 
     def freed(self, partition: str, *, by_master: bool) -> None:
         """Wake whom it serves that something was freed on a server of this partition; ``by_master``: what a master held."""
+        self.preemption.changed(partition)
         self.queue.wake_freed(partition)
         if partition in self.index.lending:
             self.queue.wake_freed("")

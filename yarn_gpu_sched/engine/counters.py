@@ -4,9 +4,22 @@ from yarn_gpu_sched.placement.visits import Visits
 
 
 class Counters:
-    """Counts since the engine was made. ``rejected`` are intents of the policy that the engine did not carry out."""
+    """Counts since the engine was made. ``rejected`` are intents of the policy that the engine did not carry out.
 
-    __slots__ = ("_visits", "decisions", "events", "passes", "refusals", "rejected", "searches")
+    ``preempted`` counts jobs and single containers that were stopped for others, ``observed`` gangs for which some would have been.
+    """
+
+    __slots__ = (
+        "_visits",
+        "decisions",
+        "events",
+        "observed",
+        "passes",
+        "preempted",
+        "refusals",
+        "rejected",
+        "searches",
+    )
 
     def __init__(self, visits: Visits) -> None:
         self._visits = visits
@@ -15,6 +28,8 @@ class Counters:
         self.searches = 0
         self.decisions = 0
         self.refusals = 0
+        self.preempted = 0
+        self.observed = 0
         self.rejected = 0
 
     @property

@@ -5,27 +5,25 @@ from heapq import heappop
 from itertools import chain, repeat
 from typing import Any, TypeGuard
 
-from yarn_gpu_sched.engine import ahead, repair
+from yarn_gpu_sched.engine import ahead, preempting, repair
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.events import Pass
-from yarn_gpu_sched.engine.finding import find, keeps_ceiling
+from yarn_gpu_sched.engine.finding import keeps_ceiling
 from yarn_gpu_sched.engine.gathering import form
 from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.overdue import end_overdue
-from yarn_gpu_sched.engine.planning import EnginePlan
+from yarn_gpu_sched.engine.pass_view import PassView, may_stop
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
-from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.placement import Placement, Reach
-from yarn_gpu_sched.policy import Facts, Intent, Place, Preempt, Refuse, View, Wait, WakeAt, Want
-from yarn_gpu_sched.policy.group import Group
+from yarn_gpu_sched.policy import Intent, Place, Preempt, Reclaim, Refuse, View, Wait, WakeAt, Want
 
 INTENTS_PER_DECISION_MAX = 64
 """Intents that a pass may look at for each decision that it may make."""
@@ -43,7 +41,8 @@ def on_pass(core: Core, _event: Pass) -> None:
     decided = _refuse_all(core) if core.to_refuse else 0
     if core.gathering:
         form(core)
-    if core.degraded or core.ahead:
+    core.preemption.pass_by(core.now_s)
+    if core.degraded or core.ahead or core.preemption.plans:
         decided += _tend(core)
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
@@ -107,7 +106,7 @@ def _wake(core: Core) -> None:
 
 def _tend(core: Core) -> int:
     """Look after degraded gangs and what is held; what ends there leaves room under limits."""
-    decided = repair.tend(core, _place) + ahead.tend(core, _place)
+    decided = repair.tend(core, _place) + ahead.tend(core, _place) + preempting.tend(core, _place)
     if core.state.tenants.changed:
         core.follow_use()
     return decided
@@ -129,80 +128,6 @@ def _refuse_all(core: Core) -> int:
         core.changed(record)
         decided += 1
     return decided
-
-
-class PassView:
-    """What a policy may read (see `yarn_gpu_sched.policy.View`)."""
-
-    __slots__ = ("_core",)
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-
-    @property
-    def now_s(self) -> float:
-        """Time of the pass by the driver's clock."""
-        return self._core.now_s
-
-    def next_ready(self) -> Want | None:
-        """Give the first ready want."""
-        return self._core.queue.first()
-
-    def next_in_order(self) -> Want | None:
-        """Give the first want of all, if it is ready."""
-        return self._core.queue.next_in_order()
-
-    def groups(self) -> list[Group]:
-        """List the groups in which a want may be ready."""
-        return self._core.queue.groups()
-
-    def next_of(self, group: Group) -> Want | None:
-        """Give the first ready want of a group."""
-        core = self._core
-        while (want := core.queue.first(group)) is not None:
-            if core.may_go_on(want.line):
-                break
-        return want
-
-    def share(self, path: str, partition: str) -> tuple[int, int | None]:
-        """Say what a queue uses, and what its quota is."""
-        core = self._core
-        record = core.state.tenants.by_path.get(path)
-        return 0 if record is None else record.gpus_used(partition), core.in_force.limits(path, partition).quota_gpus
-
-    def used_by(self, group: Group) -> int:
-        """Count the GPUs that a group's user uses."""
-        record = self._core.state.tenants.by_path.get(group.vc)  # nobody may stand there any more
-        return 0 if record is None else record.user_gpus.get((group.user, group.partition), 0)
-
-    def waiting(self) -> list[Want]:
-        """List all wants of gangs."""
-        return [want for want in self._core.queue.wants() if want.gang]
-
-    def running(self) -> list[Facts]:
-        """List the jobs whose gangs run and may be stopped."""
-        core = self._core
-        return [record for record in core.running.values() if _may_stop(core, record)]
-
-    @property
-    def gpus_free(self) -> int:
-        """Count the free GPUs of all partitions."""
-        for partition in self._core.index.partitions.values():
-            partition.refresh()
-        return sum(partition.gpus_free for partition in self._core.index.partitions.values())
-
-    def plan(self) -> EnginePlan:
-        """Begin a plan."""
-        return EnginePlan(self._core)
-
-    def find(self, want: Want) -> Placement | None:
-        """Find a place for all of a want now."""
-        core = self._core
-        core.counters.searches += 1
-        assert isinstance(want, JobWant)
-        if want.application_master and not masters_admit(core, want):
-            return None
-        return find(core, want.demand, want.line.barred)
 
 
 def _carry_out(core: Core, intent: Intent) -> int:
@@ -228,6 +153,8 @@ def _on_place(core: Core, intent: Place) -> int:
         return _reject(core)
     if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)
+    if want.demand.held_for:
+        return preempting.give(core, want, _place)
     return _place(core, want, intent.placement)
 
 
@@ -255,6 +182,13 @@ def _on_refuse(core: Core, intent: Refuse) -> int:
     return _reject(core)
 
 
+def _on_reclaim(core: Core, intent: Reclaim) -> int:
+    want = intent.want
+    if not _is_current(want) or not want.gang or want.demand.held_for or want.line.forbidden is not None:
+        return _reject(core)
+    return preempting.begin(core, want)
+
+
 def _on_wake_at(core: Core, intent: WakeAt) -> int:
     """Note when the policy wants another pass; one at once would never end."""
     if not core.now_s < intent.time_s < float("inf"):
@@ -266,7 +200,7 @@ def _on_wake_at(core: Core, intent: WakeAt) -> int:
 def _on_preempt(core: Core, intent: Preempt) -> int:
     """Order a running gang to be stopped."""
     record = core.running.get(intent.job_id)
-    if record is None or not _is_current(intent.want) or not _may_stop(core, record):
+    if record is None or not _is_current(intent.want) or not may_stop(core, record):
         return _reject(core)
     by = intent.want.job_id
     repair.order_anew(core, record, f"stopped for job {by}: it starts anew as a whole", preempted_by=by)
@@ -277,17 +211,11 @@ def _on_preempt(core: Core, intent: Preempt) -> int:
 _CARRIED_OUT: dict[type[Intent], Callable[[Core, Any], int]] = {
     Place: _on_place,
     Preempt: _on_preempt,
+    Reclaim: _on_reclaim,
     Refuse: _on_refuse,
     Wait: _on_wait,
     WakeAt: _on_wake_at,
 }
-
-
-def _may_stop(core: Core, record: JobRecord) -> bool:
-    """Tell whether a running gang may be told to start anew: nothing is under way for it, and no such order was just refused."""
-    if record.gang is None or record.requeued or record.decisions:
-        return False
-    return record.backoff is None or record.backoff.until_s <= core.now_s
 
 
 def _place(core: Core, want: JobWant, placement: Placement) -> int:

@@ -8,10 +8,12 @@ from yarn_gpu_sched.engine import (
     ahead,
     containers,
     deciding,
+    foretelling,
     gathering,
     jobs,
     links,
     outcomes,
+    preempting,
     reading,
     repair,
     servers,
@@ -24,6 +26,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.events import (
     AsksChanged,
+    CheckpointReported,
     ContainerReleased,
     ContainerSeen,
     Event,
@@ -31,6 +34,7 @@ from yarn_gpu_sched.engine.events import (
     JobEnded,
     OutcomeReported,
     Pass,
+    PreemptionModeChanged,
     ResourceManagerLost,
     ResourceManagerRegistered,
     ServerChanged,
@@ -41,7 +45,16 @@ from yarn_gpu_sched.engine.events import (
 )
 from yarn_gpu_sched.engine.outlook import outlook
 from yarn_gpu_sched.engine.settings import EngineSettings
-from yarn_gpu_sched.engine.views import ClusterView, DelayRow, JobView, Outlook, ServerView, VirtualClusterUse
+from yarn_gpu_sched.engine.views import (
+    ClusterView,
+    DelayRow,
+    JobView,
+    Outlook,
+    PreemptionPreview,
+    PreemptionView,
+    ServerView,
+    VirtualClusterUse,
+)
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import JobState
@@ -60,6 +73,8 @@ _HANDLERS: dict[type[Event], Handler] = {
     ServerRemoved: servers.on_server_removed,
     VirtualClusterChanged: servers.on_virtual_cluster_changed,
     VirtualClusterRemoved: servers.on_virtual_cluster_removed,
+    PreemptionModeChanged: preempting.on_mode_changed,
+    CheckpointReported: preempting.on_checkpoint_reported,
     JobChanged: jobs.on_job_changed,
     AsksChanged: jobs.on_asks_changed,
     ContainerSeen: containers.on_container_seen,
@@ -129,6 +144,8 @@ class Engine:
             times.append(relaxes_s)
         if core.policy_wake_s is not None:
             times.append(core.policy_wake_s)
+        if (look_s := core.preemption.next_s()) is not None:
+            times.append(look_s)
         times += [heap[0][0] for heap in (core.resting, core.expiring) if heap]
         if not core.session.settled:
             times.append(core.session.settles_at_s)
@@ -169,6 +186,16 @@ class Engine:
         """Say what would let a waiting job go on, and when, seen from ``now_s``; None if it is not known or waits for nothing."""
         record = self._core.state.jobs.get(job_id)
         return None if record is None else outlook(self._core, record, max(now_s, self._core.now_s))
+
+    def preemption(self) -> PreemptionView:
+        """Show whether preemption is armed, and who is stopped for whom."""
+        return foretelling.preemption_view(self._core)
+
+    def preempt_preview(self, job_id: str) -> PreemptionPreview | None:
+        """Say whom a job would have stopped, or why nobody is (law 7); None if it is not known. Nothing is changed."""
+        settling.settle(self._core)
+        record = self._core.state.jobs.get(job_id)
+        return None if record is None else foretelling.preview(self._core, record)
 
     def waited(self, job_id: str) -> Delays:
         """Say how long the last attempt of a job that started has waited, by cause; for nothing if it is not known."""

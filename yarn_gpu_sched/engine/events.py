@@ -10,6 +10,7 @@ from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
@@ -123,6 +124,19 @@ class OutcomeReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
     detail: str = ""
 
 
+class PreemptionModeChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """An operator armed preemption, lets it be watched only, or switched it off; ``why`` is shown."""
+
+    mode: Mode
+    why: str = ""
+
+
+class CheckpointReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """What a running job has done until now is safe: stopping it loses only what comes after. Unknown or not running: ignored."""
+
+    job_id: str
+
+
 class Pass(Event, frozen=True, gc=False, tag=True, kw_only=True):
     """Decide now. The only event that decides."""
 
@@ -135,6 +149,8 @@ AnyEvent = (
     | ServerRemoved
     | VirtualClusterChanged
     | VirtualClusterRemoved
+    | PreemptionModeChanged
+    | CheckpointReported
     | JobChanged
     | AsksChanged
     | ContainerSeen

@@ -12,6 +12,7 @@ from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_record import Backoff, JobRecord
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.preemption import Tenure
 from yarn_gpu_sched.model.reason import ReasonSince
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.resync import Counts, Resync
@@ -87,6 +88,7 @@ class JobImage(msgspec.Struct, frozen=True):
     ladder_begun_us: int | None = None
     overdue: bool = False
     wait: WaitImage = WaitImage()
+    tenure: Tenure = msgspec.field(default_factory=Tenure)
 
 
 class DecisionImage(msgspec.Struct, frozen=True):
@@ -105,11 +107,12 @@ class DecisionImage(msgspec.Struct, frozen=True):
     parts: list[tuple[str, int, int, int, int]]
     hold_until_s: float | None = None
     requeue: bool = False
+    warning: bool = False
+    stops: bool = False
 
 
 def job_image(waits: Waits, record: JobRecord) -> JobImage:
     """Write a job down, with what it has waited until now."""
-    backoff = record.backoff
     return JobImage(
         job=record.job,
         order=record.order,
@@ -121,9 +124,7 @@ def job_image(waits: Waits, record: JobRecord) -> JobImage:
         gang_under_way=record.gang_under_way,
         served=record.served,
         level=record.level,
-        backoff=None
-        if backoff is None
-        else BackoffImage(backoff.code, backoff.delay_s, backoff.until_s, backoff.first_decision_id, backoff.detail),
+        backoff=_backoff_image(record.backoff),
         refusal=record.refusal,
         end=record.end,
         diagnostics=record.diagnostics,
@@ -147,7 +148,14 @@ def job_image(waits: Waits, record: JobRecord) -> JobImage:
         ladder_begun_us=record.ladder_begun_us,
         overdue=record.overdue,
         wait=_wait_image(waits, record),
+        tenure=record.tenure,
     )
+
+
+def _backoff_image(backoff: Backoff | None) -> BackoffImage | None:
+    if backoff is None:
+        return None
+    return BackoffImage(backoff.code, backoff.delay_s, backoff.until_s, backoff.first_decision_id, backoff.detail)
 
 
 def _wait_image(waits: Waits, record: JobRecord) -> WaitImage:
@@ -176,8 +184,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.known = image.known
     record.gang = image.gang
     record.asks = image.asks
-    record.gang_placed = image.gang_placed
-    record.gang_under_way = image.gang_under_way
+    record.gang_placed, record.gang_under_way = image.gang_placed, image.gang_under_way
     record.served = image.served
     record.level = image.level
     if image.backoff is not None:
@@ -207,6 +214,7 @@ def restore_job(image: JobImage) -> JobRecord:
     record.ladder_us = image.ladder_us
     record.ladder_begun_us = image.ladder_begun_us
     record.overdue = image.overdue
+    record.tenure = image.tenure
     wait = record.wait
     wait.since_us, wait.waited, wait.delays, wait.history, wait.in_all = msgspec.structs.astuple(image.wait)
     return record
@@ -232,6 +240,8 @@ def decision_image(decision: Decision) -> DecisionImage:
         ],
         hold_until_s=decision.hold_until_s,
         requeue=decision.requeue,
+        warning=decision.warning,
+        stops=decision.stops,
     )
 
 
@@ -245,6 +255,7 @@ def restore_decision(core: Core, image: DecisionImage) -> None:
     decision.total = image.total
     decision.hold_until_s = image.hold_until_s
     decision.requeue = image.requeue
+    decision.warning, decision.stops = image.warning, image.stops
     for server_id, memory_mb, vcores, mask, gpus in image.parts:
         use = core.state.servers[server_id]
         part = Part(use, memory_mb, vcores, mask, gpus)

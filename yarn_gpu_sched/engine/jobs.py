@@ -141,6 +141,7 @@ def _start_anew(core: Core, record: JobRecord) -> None:
     core.ladder.restart(record)
     record.level = None
     record.backoff = None
+    record.tenure.begin_anew()
 
 
 def _read_tags(core: Core, record: JobRecord) -> None:
@@ -152,6 +153,7 @@ def _read_tags(core: Core, record: JobRecord) -> None:
     forget(core, record)
     record.gang = tags.gang
     record.runtime_s = tags.runtime_s
+    record.tenure.checkpoint_every_s = tags.checkpoint_every_s
     record.ceiling = ANYWHERE if tags.locality is None else tags.locality.ceiling
     record.relax_after_s = None if tags.locality is None else tags.locality.relax_after_s
 

@@ -8,7 +8,7 @@ from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonCode
-from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.tenants import Tenants, Use, VirtualClusterRecord
 
 NO_USE = Use()
@@ -39,13 +39,13 @@ def barred(tenants: Tenants, in_force: InForce, want: JobWant, lending: Iterable
 
 def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
     """Say which queue's maximum a want would exceed in a partition, the lowest queue's first; None if none."""
-    total = want.total
+    total, held = want.total, want.held if partition == want.partition else NOTHING
     for path, limits in in_force.bounds(want.vc, partition):
         use = tenants.by_path[path].uses.get(partition, NO_USE)
         for asked, used, most, unit in (
-            (total.gpus, use.gpus, limits.maximum_gpus, "GPUs"),
-            (total.memory_mb, use.memory_mb, limits.maximum_mb, "MB of memory"),
-            (total.vcores, use.vcores, limits.maximum_vcores, "vcores"),
+            (total.gpus, use.gpus - held.gpus, limits.maximum_gpus, "GPUs"),
+            (total.memory_mb, use.memory_mb - held.memory_mb, limits.maximum_mb, "MB of memory"),
+            (total.vcores, use.vcores - held.vcores, limits.maximum_vcores, "vcores"),
         ):
             if most is not None and asked and used + asked > most:
                 sentence = f"queue {path} uses {used} of the {most} {unit} that it may use"
@@ -58,7 +58,7 @@ def _over_user(record: VirtualClusterRecord, in_force: InForce, want: JobWant) -
     if most is None or not want.gpus:
         return None
     user = want.record.job.user
-    used = record.gpus_of(user)
+    used = record.gpus_of(user) - want.held.gpus
     if used + want.gpus <= most:
         return None
     sentence = f"user {user} uses {used} GPUs in {record.path}, where a user may use {most}"

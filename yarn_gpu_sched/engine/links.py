@@ -25,6 +25,9 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
     if not same_cluster:
         core.seen.forget_all()
         session.missing.clear()
+    core.preemption.quiet_until_s = core.now_s + core.settings.preempt_pause_s
+    if not core.preemption.off:
+        core.preemption.look_at(core.preemption.quiet_until_s, "")
     core.limits_changed()
     session.knew_servers = bool(session.missing)
     session.cluster_id = event.cluster_id
@@ -140,6 +143,7 @@ def on_lost(core: Core, _event: ResourceManagerLost) -> None:
 
 def _void_decisions(core: Core) -> None:
     core.ahead.clear()
+    core.preemption.clear()
     for decision in core.state.void_decisions():
         record = core.state.jobs[decision.job_id]
         if decision.gang and decision.attempt == record.job.attempt:

@@ -5,6 +5,7 @@ from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
 from yarn_gpu_sched.engine.jobs import count_member, start_anew_within_attempt
+from yarn_gpu_sched.engine.preempting import stop_refused
 from yarn_gpu_sched.engine.repair import replaced, requeue_refused
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
@@ -19,7 +20,13 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         return
     record = core.state.jobs[decision.job_id]
     code = _code(decision, event)
-    if code is not COMMITTED:
+    if record.gang_placed:
+        core.preemption.changed_everywhere()  # nothing is under way for it any more: it may be stopped
+    if decision.warning or decision.stops:
+        core.state.end(decision, ())
+        if decision.stops and code is not COMMITTED:
+            stop_refused(record)
+    elif code is not COMMITTED:
         _refused(core, decision, record, code, event.detail)
     elif decision.refusal:
         core.state.end(decision, ())
@@ -96,6 +103,8 @@ def _refused(core: Core, decision: Decision, record: JobRecord, code: OutcomeCod
         record.gang_under_way = False
     if decision.application_master:
         ahead.release(core, record)
+    if decision.requeue and record.tenure.preempted and not record.missing:
+        stop_refused(record)
     if decision.requeue and record.missing:
         requeue_refused(core, record)
         return

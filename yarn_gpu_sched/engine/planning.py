@@ -1,5 +1,6 @@
 """What a policy may ask "what if" about several wants at once: places taken, running gangs stopped, and all of it undone."""
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -7,7 +8,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.want import JobWant
-from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.server_use import Part, mask_of
 from yarn_gpu_sched.placement import Placement
 from yarn_gpu_sched.policy import Want
@@ -56,7 +57,7 @@ class EnginePlan:
         placement: Placement | None = None
         while placement is None and len(held) < len(surplus):
             for job_id in surplus[len(held) : max(1, 2 * len(held))]:
-                held[job_id] = _parts(self._core, self._core.state.jobs[job_id])
+                held[job_id] = parts_of(self._core, self._core.state.jobs[job_id].containers.values())
                 for part in held[job_id]:
                     self._transaction.release(part)
             placement = self.find(want)
@@ -70,10 +71,10 @@ class EnginePlan:
         return placement, victims
 
 
-def _parts(core: Core, record: JobRecord) -> list[Part]:
-    """Add up what a job holds on each server."""
+def parts_of(core: Core, containers: Iterable[Container]) -> list[Part]:
+    """Add up what containers hold on each server."""
     parts: dict[str, Part] = {}
-    for container in record.containers.values():
+    for container in containers:
         resource = container.resource
         part = parts.get(container.server_id)
         if part is None:

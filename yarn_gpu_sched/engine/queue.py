@@ -28,7 +28,8 @@ class Line:
 
     ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
     ``barred``: partitions that lend, and where a limit forbids what the jobs demand. ``fits``: whether a domain would hold it if it
-    were empty, as far as the ladder was last told of servers that changed; None: not yet.
+    were empty, as far as the ladder was last told of servers that changed; None: not yet. ``fruitless``: what had changed
+    (`Preemption.stamp`) when it was found that stopping others would not help, and until when that holds.
     """
 
     __slots__ = (
@@ -38,6 +39,7 @@ class Line:
         "demand",
         "fits",
         "forbidden",
+        "fruitless",
         "group",
         "heap",
         "jobs",
@@ -57,6 +59,7 @@ class Line:
         self.barred: tuple[str, ...] = ()
         self.clock = LineClock()
         self.fits: bool | None = None
+        self.fruitless: tuple[tuple[int, int], float] | None = None
 
     @property
     def alone(self) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from yarn_gpu_sched.engine.borrowing import Holding, by_queue, charge, holdings
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.foretelling import stopping
 from yarn_gpu_sched.engine.views import (
     ClusterView,
     GpuUse,
@@ -44,6 +45,7 @@ def cluster_view(core: Core) -> ClusterView:
 def job_view(core: Core, record: JobRecord, now_us: int, *, with_containers: bool) -> JobView:
     """Show a job."""
     containers = tuple(record.containers[key] for key in sorted(record.containers)) if with_containers else ()
+    plan = stopping(core, record)
     return JobView(
         job=record.job,
         state=record.state,
@@ -60,6 +62,9 @@ def job_view(core: Core, record: JobRecord, now_us: int, *, with_containers: boo
         delays=core.waits.delays_of(record, now_us),
         delays_in_all=core.waits.delays_in_all(record, now_us),
         history=core.waits.history_of(record) if with_containers else (),
+        preempted=record.tenure.preempted,
+        stopped_for="" if plan is None else plan.job_id,
+        stopped_at_s=None if plan is None else (plan.grace_until_s if plan.stopped_s is None else plan.stopped_s),
     )
 
 

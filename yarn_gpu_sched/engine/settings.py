@@ -2,6 +2,7 @@
 
 import msgspec
 
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.policy import POLICIES
 
 
@@ -50,6 +51,34 @@ class EngineSettings(msgspec.Struct, frozen=True):
     relax_after_max_s: float = 3_600.0
     """Most seconds at a level that a job's own tag may say, where its virtual cluster does not; 0 to 31,536,000."""
 
+    preemption: Mode = Mode.OFF
+    """Whether borrowed jobs are stopped for those within their quota (law 7): "off", "observe" (it is shown who would be) or "on";
+    until an operator says otherwise."""
+
+    preempt_threshold_percent: int = 90
+    """Nobody is stopped while less of a partition's GPUs are in use, percent; 90 to 100."""
+
+    preempt_after_s: float = 120.0
+    """How long a gang waits, complete, before others are stopped for it, seconds; 0 to 86,400."""
+
+    preempt_grace_s: float = 30.0
+    """How long a job is warned before it is stopped, seconds; 0 to 3,600."""
+
+    preempt_hold_s: float = 120.0
+    """How long what a stopped job leaves is held for the gang, seconds; 1 to 3,600."""
+
+    preempt_min_run_s: float = 600.0
+    """How long a job runs before it may be stopped, seconds; 0 to 31,536,000."""
+
+    preempt_spare_after: int = 3
+    """A job that was stopped so often is spared; 0 to 1,000."""
+
+    preempt_victims_per_minute: int = 16
+    """Most jobs, or single containers, that are stopped in a minute; 1 to 10,000."""
+
+    preempt_pause_s: float = 120.0
+    """How long nobody is stopped after a resource manager registered, seconds; 0 to 86,400."""
+
     policy: str = "fifo"
     """Name of the policy."""
 
@@ -68,6 +97,14 @@ class EngineSettings(msgspec.Struct, frozen=True):
         if self.relax_after_s:
             _between("relax_after_s", self.relax_after_s, 0.001, 86_400)
         _between("relax_after_max_s", self.relax_after_max_s, 0, 31_536_000)
+        _between("preempt_threshold_percent", self.preempt_threshold_percent, 90, 100)
+        _between("preempt_after_s", self.preempt_after_s, 0, 86_400)
+        _between("preempt_grace_s", self.preempt_grace_s, 0, 3_600)
+        _between("preempt_hold_s", self.preempt_hold_s, 1, 3_600)
+        _between("preempt_min_run_s", self.preempt_min_run_s, 0, 31_536_000)
+        _between("preempt_spare_after", self.preempt_spare_after, 0, 1_000)
+        _between("preempt_victims_per_minute", self.preempt_victims_per_minute, 1, 10_000)
+        _between("preempt_pause_s", self.preempt_pause_s, 0, 86_400)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

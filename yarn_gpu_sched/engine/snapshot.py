@@ -19,11 +19,15 @@ from yarn_gpu_sched.engine.images import (
     restore_decision,
     restore_job,
 )
+from yarn_gpu_sched.engine.preempting import watch_all
+from yarn_gpu_sched.engine.preemption import WINDOW_S, Preemption
+from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.settling import US_PER_S, settle
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Totals
+from yarn_gpu_sched.model.preemption import Mode, Plan
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
@@ -47,6 +51,17 @@ class SessionImage(msgspec.Struct, frozen=True):
     missing: list[str]
     previous: list[JobImage]
     bound: list[tuple[str, str]]
+
+
+class PreemptionImage(msgspec.Struct, frozen=True):
+    """What is kept of preemption, see `yarn_gpu_sched.engine.preemption.Preemption`."""
+
+    mode: Mode = Mode.OFF
+    why: str = ""
+    quiet_until_s: float = 0.0
+    plans: list[Plan] = []
+    stopped_s: list[float] = []
+    observed: list[tuple[str, float]] = []
 
 
 class EngineImage(msgspec.Struct, frozen=True):
@@ -73,6 +88,7 @@ class EngineImage(msgspec.Struct, frozen=True):
     seen_peak: list[tuple[str, Make]] = []
     policy_wake_s: float | None = None
     waits: list[tuple[str, str, Totals]] = []
+    preemption: PreemptionImage = PreemptionImage()
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -105,8 +121,20 @@ def take(core: Core) -> bytes:
         seen_peak=sorted(core.seen.peak.items()),
         policy_wake_s=core.policy_wake_s,
         waits=[(*key, total) for key, total in sorted(core.waits.totals.items())],
+        preemption=_preemption_image(core.preemption, core.now_s),
     )
     return _ENCODER.encode(image)
+
+
+def _preemption_image(preemption: Preemption, now_s: float) -> PreemptionImage:
+    return PreemptionImage(
+        mode=preemption.mode,
+        why=preemption.why,
+        quiet_until_s=preemption.quiet_until_s,
+        plans=[plan for _, plan in sorted(preemption.plans.items())],
+        stopped_s=[at_s for at_s in preemption.stopped_s if at_s > now_s - WINDOW_S],
+        observed=sorted(preemption.observed.items()),
+    )
 
 
 def _told(state: ClusterState) -> list[VirtualCluster]:
@@ -154,6 +182,7 @@ def restore(taken: bytes, policy: Policy | None = None) -> Core:
     core.waits.now_us = round(image.now_s * US_PER_S)
     core.next_decision_id = image.next_decision_id
     _restore_session(core, image.session)
+    _restore_preemption(core, image.preemption)
     _restore_state(core, image)
     _restore_lists(core, image)
     return core
@@ -172,6 +201,14 @@ def _restore_session(core: Core, image: SessionImage) -> None:
     session.missing = dict.fromkeys(image.missing)
     session.previous = {job.job.job_id: restore_job(job) for job in image.previous}
     session.bound = dict(image.bound)
+
+
+def _restore_preemption(core: Core, image: PreemptionImage) -> None:
+    preemption = core.preemption
+    preemption.mode, preemption.why, preemption.quiet_until_s = image.mode, image.why, image.quiet_until_s
+    preemption.plans = {plan.job_id: plan for plan in image.plans}
+    preemption.stopped_s.extend(image.stopped_s)
+    preemption.observed = dict(image.observed)
 
 
 def _restore_state(core: Core, image: EngineImage) -> None:
@@ -208,10 +245,11 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
             core.gathering[record.job.job_id] = None
         if record.degraded_since_s is not None and not record.presumed_ended:
             core.degraded[record.job.job_id] = None
-        elif any(core.state.decisions[decision_id].hold_until_s is not None for decision_id in record.decisions):
+        elif record.job.job_id not in core.preemption.plans and holds_of(core, record):
             core.ahead[record.job.job_id] = None
         core.changed(record)
     core.follow_limits()
+    watch_all(core)
     core.unexamined = True
     core.touched.clear()
     core.waits.unsettled.clear()  # why they wait was written down

@@ -5,14 +5,79 @@ import msgspec
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
+from yarn_gpu_sched.model.preemption import Mode, Preempted
 from yarn_gpu_sched.model.reason import ReasonSince, WaitingReason
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 
+class VictimView(msgspec.Struct, frozen=True):
+    """A job that is stopped, or would be, for another: whole, or the containers that are named.
+
+    It has run for ``ran_s`` in this attempt, and would lose ``lost_gpu_s`` GPU-seconds: what it did since its last checkpoint.
+    ``stopped_before``: how often it was stopped already.
+    """
+
+    job_id: str
+    vc: str
+    user: str
+    gpus: int
+    ran_s: float
+    lost_gpu_s: float
+    stopped_before: int
+    container_ids: tuple[str, ...] = ()
+
+
+class PlanView(msgspec.Struct, frozen=True):
+    """Jobs that are stopped for a gang, or would be; ``servers`` with the GPUs that it gets there, ``level`` that of the place.
+
+    ``stage``: "proposed", "warned" until ``until_s``, or "stopping", and what they leave is held until then.
+    """
+
+    job_id: str
+    vc: str
+    gpus: int
+    level: int
+    victims: tuple[VictimView, ...]
+    servers: tuple[tuple[str, int], ...]
+    stage: str
+    decided_s: float
+    until_s: float | None = None
+
+
+class PreemptionPreview(msgspec.Struct, frozen=True):
+    """Whom a job would have stopped. ``plan`` is None if nobody may be: ``condition`` and ``sentence`` say why.
+
+    ``hindrances``: a sentence for each that keeps it from being done now, although somebody is found.
+    """
+
+    plan: PlanView | None = None
+    condition: str = ""
+    sentence: str = ""
+    hindrances: tuple[str, ...] = ()
+
+
+class PreemptionView(msgspec.Struct, frozen=True):
+    """Whether preemption is armed, why, and what is under way. ``quiet_until_s``: nobody is stopped before.
+
+    ``stopped_last_minute`` jobs, or single containers, were stopped in the last minute, at most ``per_minute_max`` are.
+    """
+
+    mode: Mode
+    why: str
+    quiet_until_s: float
+    stopped_last_minute: int
+    per_minute_max: int
+    plans: tuple[PlanView, ...] = ()
+
+
 class JobView(msgspec.Struct, frozen=True):
-    """A job. ``first_seen_s`` and ``ended_s`` are by the driver's clock; ``level`` is None before the gang is placed."""
+    """A job. ``first_seen_s`` and ``ended_s`` are by the driver's clock; ``level`` is None before the gang is placed.
+
+    ``preempted``: when and for whom it was stopped; ``stopped_for``: the job for which it is warned or being stopped now, and
+    ``stopped_at_s`` when that will be, or was.
+    """
 
     job: Job
     state: JobState
@@ -29,6 +94,9 @@ class JobView(msgspec.Struct, frozen=True):
     delays: Delays = Delays()
     history: tuple[ReasonSince, ...] = ()
     delays_in_all: Delays = Delays()
+    preempted: tuple[Preempted, ...] = ()
+    stopped_for: str = ""
+    stopped_at_s: float | None = None
 
 
 class Outlook(msgspec.Struct, frozen=True):

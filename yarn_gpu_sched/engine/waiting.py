@@ -183,15 +183,32 @@ class _Answer:
         if line is None:
             return self._in_no_line()
         code = refined(core, line, code_of(core, line))
-        if code is ReasonCode.AM_LIMIT:
-            return self._masters()
-        if code is ReasonCode.NEVER_FITS_NOW:
-            return self._never_fits_now()
+        if code in (ReasonCode.AM_LIMIT, ReasonCode.NEVER_FITS_NOW):
+            return self._masters() if code is ReasonCode.AM_LIMIT else self._never_fits_now()
+        if self._demand.held_for and code is ReasonCode.HELD:
+            return self._awaits_victims(code)
         if line.forbidden is not None:
             return self._say(code, f"{self._asks()}; {line.forbidden.sentence}")
         if code is ReasonCode.VC_MAXIMUM:
             return self._not_lent()
         return self._fragmented(code) if CAUSES[code] is Cause.FRAGMENTATION else self._too_few(code)
+
+    def _awaits_victims(self, code: ReasonCode) -> WaitingReason:
+        """Say who is stopped for it, and how much is held already."""
+        plan = self._core.preemption.plans[self._want.job_id]
+        names = [victim.job_id for victim in plan.victims]
+        who = ", ".join(list(dict.fromkeys(names))[:NAMED_MAX]) or "nobody any more"
+        until_s = plan.grace_until_s if plan.stopped_s is None else (plan.hold_until_s or plan.grace_until_s)
+        left_s = max(0.0, until_s - self._core.now_s)
+        doing = (
+            f"warned and stopped in {left_s:.0f} s"
+            if plan.stopped_s is None
+            else f"stopped; held for {left_s:.0f} s more"
+        )
+        held = self._want.held.gpus
+        return self._say(
+            code, f"{self._asks()}; {held} GPUs are held for it, and for the rest it is {who} who is {doing}"
+        )
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""

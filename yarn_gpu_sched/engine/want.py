@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import ANYWHERE, Level
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
-from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.reach import Reach
 
@@ -14,7 +14,8 @@ from yarn_gpu_sched.placement.reach import Reach
 class Demand(NamedTuple):
     """What makes two wants equal: equal demands find the same place, so one of them is examined for all.
 
-    ``reach`` says of each kind where it may go, and is empty where all may go anywhere; ``ceiling``: no looser level.
+    ``reach`` says of each kind where it may go, and is empty where all may go anywhere; ``ceiling``: no looser level. ``held_for``
+    names the job where others are stopped for it: it waits for what they leave, alone.
     """
 
     partition: str
@@ -22,6 +23,7 @@ class Demand(NamedTuple):
     application_master: bool
     reach: tuple[Reach, ...] = ()
     ceiling: Level = ANYWHERE
+    held_for: str = ""
 
     @property
     def confined(self) -> bool:
@@ -67,7 +69,7 @@ class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
     All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
-    belongs to the queue.
+    belongs to the queue. ``held``: what is held for it already, since others are stopped for it.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class JobWant:
         "containers",
         "demand",
         "gang",
+        "held",
         "job_id",
         "kinds",
         "line",
@@ -94,6 +97,7 @@ class JobWant:
         self.members = members
         self.asked = tuple([(ask_key(ask), count) for ask, count in members])
         self.gang = gang
+        self.held = NOTHING
         self.line: Any = None
 
     @property

@@ -18,6 +18,7 @@ class Decision(msgspec.Struct, eq=False):
     ``members`` are the asks that it answers, with the containers of each. ``gang`` tells that it places the job's gang,
     ``application_master`` that it places the job's master. With ``hold_until_s`` it was not sent: it keeps a place for the
     replacement of a member that was lost. ``requeue``: it orders the job to start anew.
+    ``warning``: it tells the job that it will be stopped; ``stops``: it stops single containers of it.
     """
 
     decision_id: int
@@ -33,6 +34,8 @@ class Decision(msgspec.Struct, eq=False):
     total: Resource = NOTHING
     hold_until_s: float | None = None
     requeue: bool = False
+    warning: bool = False
+    stops: bool = False
 
     @property
     def held(self) -> Resource:

@@ -7,6 +7,7 @@ from yarn_gpu_sched.model.decision import AskKey
 from yarn_gpu_sched.model.gang_tag import GangTag
 from yarn_gpu_sched.model.job import ENDED, PENDING, RUNNING, Job, JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.preemption import Tenure
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.resync import REPEATED_WITHIN_S, Counts, Resync, counts
 from yarn_gpu_sched.model.wait import Wait
@@ -58,7 +59,7 @@ class JobRecord:
     ``runtime_s``: how long it says that it runs. ``started_s``: when the gang of this attempt was placed; ``attained_gpu_s``: what
     its gangs had in the attempts before, GPU-seconds. ``ladder_us``: how long its gang has waited on the ladder of locality while
     nothing but free GPUs was lacking, where that time pauses; where it runs on, it would have begun at ``ladder_begun_us`` if it
-    had never paused. ``wait``: what is known of its wait.
+    had never paused. ``wait``: what is known of its wait. ``tenure``: how it stands with preemption.
     """
 
     __slots__ = (
@@ -99,6 +100,7 @@ class JobRecord:
         "runtime_s",
         "served",
         "started_s",
+        "tenure",
         "used_gpus",
         "used_mb",
         "used_vcores",
@@ -129,6 +131,7 @@ class JobRecord:
         self.runtime_s: int | None = None
         self.started_s: float | None = None
         self.attained_gpu_s = 0.0
+        self.tenure = Tenure()
         self.ladder_us = 0
         self.ladder_begun_us: int | None = None
         self.wait = Wait()
@@ -139,10 +142,9 @@ class JobRecord:
         self.had: Counts = {}
         self.was_placed: bool | None = None
         self.backoff: Backoff | None = None
-        self.refusal = ""
+        self.refusal = self.diagnostics = ""
         self.end: JobEnd | None = None
         self.presumed_ended = False
-        self.diagnostics = ""
         self.ended_s: float | None = None
         self.counted: JobState | None = None
         self.want: object = None
@@ -234,12 +236,14 @@ class JobRecord:
         self.members_since = before.members_since
         self.had = before.had
         self.attained_gpu_s = before.attained_gpu_s
+        self.tenure.preempted = before.tenure.preempted
         self.was_placed = before.was_placed and before.job.attempt == self.job.attempt
         if before.job.attempt == self.job.attempt:
             self.gang_placed, self.level = before.gang_placed, before.level
             self.missing, self.degraded_since_s = before.missing, before.degraded_since_s
             self.requeued, self.resync = before.requeued, before.resync
             self.ladder_us = before.ladder_us
+            self.tenure.checkpoint_s, self.tenure.unstoppable = before.tenure.checkpoint_s, before.tenure.unstoppable
             self.wait = before.wait
         else:
             self.wait.in_all = before.wait.in_all

@@ -1,7 +1,8 @@
 """All that an application's tags tell of it.
 
 ``gang:…``: see `gang_tag`. ``locality:CEILING[@SECONDS]``: never placed looser than level 0, 1 or 2, and so many seconds at a level
-before the next. ``runtime:SECONDS``: how long the job says that it runs, once it has what it needs.
+before the next. ``runtime:SECONDS``: how long the job says that it runs, once it has what it needs. ``checkpoint:SECONDS``: how
+often it writes down what it has done.
 """
 
 import re
@@ -17,7 +18,7 @@ SECONDS_MAX = 99_999_999
 """Most seconds that a tag may say: three years."""
 
 _LOCALITY = re.compile(r"([012])(?:@(\d{1,8}))?", re.ASCII)
-_RUNTIME = re.compile(r"\d{1,8}", re.ASCII)
+_SECONDS = re.compile(r"\d{1,8}", re.ASCII)
 
 
 class LocalityTag(msgspec.Struct, frozen=True, gc=False):
@@ -33,12 +34,13 @@ class JobTags(msgspec.Struct, frozen=True, gc=False):
     gang: GangTag | None = None
     locality: LocalityTag | None = None
     runtime_s: int | None = None
+    checkpoint_every_s: int | None = None
 
 
 def job_tags(tags: tuple[str, ...]) -> JobTags:
     """Read an application's tags; those of others are nobody's business. Raises TagError."""
     found = values_of(tags, _READERS)
-    return JobTags(found.get("gang"), found.get("locality"), found.get("runtime"))
+    return JobTags(found.get("gang"), found.get("locality"), found.get("runtime"), found.get("checkpoint"))
 
 
 def _locality(tag: str, value: str) -> LocalityTag:
@@ -50,10 +52,16 @@ def _locality(tag: str, value: str) -> LocalityTag:
     return LocalityTag(Level(int(ceiling)), None if relax_after_s is None else int(relax_after_s))
 
 
-def _runtime_s(tag: str, value: str) -> int:
-    if _RUNTIME.fullmatch(value) is None or not int(value):
-        raise TagError(f'tag "{shown(tag)}" cannot be read: use runtime:SECONDS, 1 to {SECONDS_MAX}, a whole number')
+def _seconds(tag: str, value: str) -> int:
+    if _SECONDS.fullmatch(value) is None or not int(value):
+        right = f"use {tag.partition(':')[0]}:SECONDS, 1 to {SECONDS_MAX}, a whole number"
+        raise TagError(f'tag "{shown(tag)}" cannot be read: {right}')
     return int(value)
 
 
-_READERS: dict[str, Callable[[str, str], object]] = {"gang": read_gang, "locality": _locality, "runtime": _runtime_s}
+_READERS: dict[str, Callable[[str, str], object]] = {
+    "checkpoint": _seconds,
+    "gang": read_gang,
+    "locality": _locality,
+    "runtime": _seconds,
+}

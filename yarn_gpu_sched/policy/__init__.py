@@ -35,7 +35,7 @@ shortest first); and, for replay, `Srtf`, `Las` and `Tiresias`, which stop runni
 
 from yarn_gpu_sched.policy.facts import Facts
 from yarn_gpu_sched.policy.fifo import Fifo, FifoStrict, Sjf
-from yarn_gpu_sched.policy.intent import Intent, Place, Preempt, Refuse, Wait, WakeAt
+from yarn_gpu_sched.policy.intent import Intent, Place, Preempt, Reclaim, Refuse, Wait, WakeAt
 from yarn_gpu_sched.policy.policy import POLICIES, Policy, policy_named
 from yarn_gpu_sched.policy.preemptive import Las, Preemptive, Srtf, Tiresias
 from yarn_gpu_sched.policy.view import Plan, View, Want
@@ -52,6 +52,7 @@ __all__ = [
     "Policy",
     "Preempt",
     "Preemptive",
+    "Reclaim",
     "Refuse",
     "Sjf",
     "Srtf",

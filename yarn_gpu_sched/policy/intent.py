@@ -33,10 +33,16 @@ class Preempt(msgspec.Struct, frozen=True, gc=False):
     want: Want
 
 
+class Reclaim(msgspec.Struct, frozen=True, gc=False):
+    """Let borrowed jobs be stopped for a gang that waits within its quota, by law 7; the engine finds whom, if anybody."""
+
+    want: Want
+
+
 class WakeAt(msgspec.Struct, frozen=True, gc=False):
     """Decide again then, even if nothing happens. Of several in a pass the last counts."""
 
     time_s: float
 
 
-Intent = Place | Preempt | Refuse | Wait | WakeAt
+Intent = Place | Preempt | Reclaim | Refuse | Wait | WakeAt

@@ -8,9 +8,10 @@ maximum. Where the queue says so, users take turns by what they use.
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 
+from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.policy.facts import Facts
 from yarn_gpu_sched.policy.group import Group
-from yarn_gpu_sched.policy.intent import Intent, Place, Wait
+from yarn_gpu_sched.policy.intent import Intent, Place, Reclaim, Wait
 from yarn_gpu_sched.policy.view import View, Want
 
 Turn = tuple[tuple[bool, float, str], ...]
@@ -35,6 +36,8 @@ class Philly:
         """Yield an intent for each ready want, always of whom it is the turn now: what was placed counts at once."""
         while groups := view.groups():  # again, if somebody woke in a group in which nobody was ready
             yield from _alone(view, groups[0]) if len(groups) == 1 else _Round(view, groups).intents()
+        for want in sorted(view.reclaiming(), key=lambda want: _reclaims(view, want)):
+            yield Reclaim(want)
 
 
 def _alone(view: View, group: Group) -> Iterator[Intent]:
@@ -42,6 +45,12 @@ def _alone(view: View, group: Group) -> Iterator[Intent]:
     while (want := view.next_of(group)) is not None:
         placement = view.find(want)
         yield Wait(want) if placement is None else Place(want, placement)
+
+
+def _reclaims(view: View, want: Want) -> tuple[Turn, float, float, str]:
+    """Say when it is a gang's turn to take back what others borrowed."""
+    job, path = want.job, lineage(want.vc)
+    return _shares(view, path, want.partition), -job.priority, job.submit_time_s, job.job_id
 
 
 class _Round:

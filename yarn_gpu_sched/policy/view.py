@@ -96,6 +96,9 @@ class View(Protocol):
     def waiting(self) -> list[Want]:
         """List all wants of gangs, one a job, also those that have been said to wait, in no order."""
 
+    def reclaiming(self) -> list[Want]:
+        """List the gangs that have waited so long that borrowed jobs may be stopped for them, in no order."""
+
     def running(self) -> list[Facts]:
         """List the jobs whose gangs run and may be stopped, in no order."""
 

@@ -3,6 +3,7 @@
 It decides nothing. At each instant all ends come first, then all submissions, then passes until nothing more is decided.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -30,6 +31,7 @@ from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_tags import SECONDS_MAX
 from yarn_gpu_sched.model.outcome import COMMITTED
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
@@ -49,16 +51,20 @@ _SUCCEEDED = JobEnd.SUCCEEDED
 
 
 class Overheads(NamedTuple):
-    """What stopping a job costs: ``restart_cost_s`` at each new start; with ``checkpoint_every_s`` all work since the last one."""
+    """What stopping a job costs: ``restart_cost_s`` at each new start; with ``checkpoint_every_s`` all work since the last one.
+
+    Without checkpoints nothing is lost, or with ``loses_all`` everything.
+    """
 
     restart_cost_s: float = 0.0
     checkpoint_every_s: float = 0.0
+    loses_all: bool = False
 
     def kept_s(self, ran_s: float, attempt: int) -> float:
         """Say how much work of an attempt counts that was stopped after so long."""
         worked_s = max(0.0, ran_s - (self.restart_cost_s if attempt else 0.0))
         if not self.checkpoint_every_s:
-            return worked_s
+            return 0.0 if self.loses_all else worked_s
         checkpoints = (worked_s + ROUNDING_S) // self.checkpoint_every_s
         return min(worked_s, checkpoints * self.checkpoint_every_s)
 
@@ -113,6 +119,8 @@ class Simulation:
         self._next = next(self._coming, None)
         self._ends: list[tuple[float, str, int]] = []
         self._sequence = 0
+        self._to_stop: deque[RequeueJob] = deque()
+        self._one_by_one = settings.preemption is Mode.ON
         self._stalling = Stalling(len(jobs), policy.name if policy else settings.policy)
         self._containers = 0
         self._register(servers, virtual_clusters)
@@ -216,7 +224,8 @@ class Simulation:
     def _decide(self) -> None:
         for _ in range(PASSES_PER_INSTANT_MAX):
             commands = self._tell(Pass(now_s=self.now_s))
-            if not commands or not self._carry_out(commands):
+            again = bool(commands) and self._carry_out(commands)
+            if not again and not self._stop_some():
                 return
 
     def _carry_out(self, commands: list[AnyCommand]) -> bool:
@@ -226,8 +235,7 @@ class Simulation:
             if isinstance(command, PlaceGang):
                 self._start(command)
             elif isinstance(command, RequeueJob):
-                self._preempt(command)
-                again = True
+                self._to_stop.append(command)
             elif isinstance(command, RefuseJob):
                 self._refuse(command)
         return again
@@ -244,6 +252,16 @@ class Simulation:
         run.placement = _placement(command)
         restart_s = self._overheads.restart_cost_s if run.attempt else 0.0
         heappush(self._ends, (self.now_s + run.left_s + restart_s, run.name, run.attempt))
+
+    def _stop_some(self) -> bool:
+        """Stop jobs: all that are to be stopped, or where the engine holds what they leave, those for one job after the other."""
+        orders = self._to_stop
+        if not orders:
+            return False
+        first = orders[0].preempted_by
+        while orders and (not self._one_by_one or orders[0].preempted_by == first):
+            self._preempt(orders.popleft())
+        return True
 
     def _preempt(self, command: RequeueJob) -> None:
         run = self._runs[command.job_id]

@@ -1,0 +1,380 @@
+"""Jobs are stopped for a gang within its quota (law 7): warned first, then stopped whole, and what they leave is held for it.
+
+What the gang takes that is free already is held from the beginning. When the grace ends all conditions are looked at again, and
+who is not needed any more is spared. The gang starts as soon as it finds a place beside what is held for it; who waits that long in
+vain, or wants something else meanwhile, gives up what is held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarn_gpu_sched.engine.causes import headroom
+from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
+from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
+from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.preemption import WINDOW_S, watch_waiting
+from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
+from yarn_gpu_sched.engine.repair import begin_hold, free_hold, holds_of, order_anew
+from yarn_gpu_sched.engine.victims import Candidate, safe_until_s
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.ask import RequestKey
+from yarn_gpu_sched.model.assignment import Assignment, Level
+from yarn_gpu_sched.model.decision import Decision
+from yarn_gpu_sched.model.preemption import Mode, Need, Plan, Preempted, Victim
+from yarn_gpu_sched.model.resource import Resource
+from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.placement import Placement, Portion
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.queue import Line
+    from yarn_gpu_sched.engine.repair import Place
+    from yarn_gpu_sched.model.job_record import JobRecord
+
+_ANY_KEY = RequestKey(0)
+
+
+# Who waits for it
+
+
+def waiting(core: Core) -> list[JobWant]:
+    """List the wants for which others may be stopped, as far as their waiting goes: of each line the first."""
+    preemption = core.preemption
+    if preemption.off or not core.session.settled or core.now_s < preemption.quiet_until_s:
+        return []
+    wants: list[JobWant] = []
+    crowded = {name: is_crowded(core, name) for name in core.index.partitions}
+    for line in core.queue.lines():
+        demand = line.demand
+        if not line.blocked or line.forbidden is not None or not demand.gpus or demand.held_for:
+            continue
+        if not crowded.get(demand.partition) or _is_fruitless(core, line):
+            continue
+        if headroom(core, line.group.vc, demand.partition) < demand.gpus:
+            continue
+        record = line.first()
+        if record is not None and isinstance(record.want, JobWant) and _has_waited(core, record, record.want):
+            wants.append(record.want)
+    return wants
+
+
+def _is_fruitless(core: Core, line: Line) -> bool:
+    """Tell whether nothing has happened since it was found that stopping others would not help a line."""
+    if line.fruitless is None:
+        return False
+    stamp, until_s = line.fruitless
+    return stamp == core.preemption.stamp(line.demand.partition) and core.now_s < until_s
+
+
+def _has_waited(core: Core, record: JobRecord, want: JobWant) -> bool:
+    """Tell whether a job's gang has waited long enough, and nobody has just looked."""
+    after_s = core.settings.preempt_after_s
+    if not want.gang or record.tenure.ready_s is None or record.job.job_id in core.ahead:
+        return False
+    observed_s = core.preemption.observed.get(record.job.job_id)
+    return record.tenure.ready_s + after_s <= core.now_s and (observed_s is None or observed_s + after_s <= core.now_s)
+
+
+def begin(core: Core, want: JobWant) -> int:
+    """Look whom to stop for a want, and warn them, or only note it; return the decisions made."""
+    found = reclaim(core, want)
+    if isinstance(found, Found) and core.preemption.mode is Mode.ON:
+        found = within_rate(core, len(found.victims)) or found
+    if isinstance(found, Failing):
+        _look_again(core, want, found)
+        return 0
+    record = want.record
+    if core.preemption.mode is Mode.OBSERVE:
+        core.preemption.observed[want.job_id] = core.now_s
+        core.preemption.look_at(core.now_s + core.settings.preempt_after_s, want.job_id)
+        core.counters.observed += 1
+        return 0
+    plan = core.preemption.plans[want.job_id] = plan_of(core, want, found)
+    _hold(core, record, plan)
+    if plan.grace_until_s > core.now_s:
+        core.preemption.look_at(plan.grace_until_s, want.job_id)
+        return sum(_warn(core, plan, victim) for victim in plan.victims)
+    return _stop(core, record, plan, found)
+
+
+def _look_again(core: Core, want: JobWant, failing: Failing) -> None:
+    preemption = core.preemption
+    if failing.condition in (Condition.NO_VICTIM, Condition.TOO_FEW):
+        until_s = float("inf") if failing.again_s is None else failing.again_s
+        want.line.fruitless = (preemption.stamp(want.partition), until_s)
+    if failing.again_s is not None:
+        preemption.look_at(failing.again_s, want.job_id)
+
+
+def within_rate(core: Core, victims: int) -> Failing | None:
+    """Hold so many victims against the most of a minute, None if they are within it; who is warned and not yet stopped counts."""
+    preemption, most = core.preemption, core.settings.preempt_victims_per_minute
+    warned = sum(len(plan.victims) for plan in preemption.plans.values() if plan.stopped_s is None)
+    stopped = preemption.stopped_since(core.now_s)
+    if warned + stopped + victims <= most:
+        return None
+    said = f"{stopped} were stopped in the last minute and {warned} are warned; {victims} more would be over {most} a minute"
+    again_s = preemption.stopped_s[0] + WINDOW_S if preemption.stopped_s else None
+    return Failing(Condition.RATE, said, again_s)
+
+
+def plan_of(core: Core, want: JobWant, found: Found) -> Plan:
+    """Write down what was found."""
+    return Plan(
+        job_id=want.job_id,
+        attempt=want.record.job.attempt,
+        partition=want.partition,
+        level=int(found.placement_level),
+        victims=tuple(_victim(one) for one in found.victims),
+        needs=found.needs,
+        decided_s=core.now_s,
+        grace_until_s=core.now_s + core.settings.preempt_grace_s,
+        in_use=found.in_use,
+        usable=found.usable,
+    )
+
+
+def _victim(one: Candidate) -> Victim:
+    record, container = one.borrowed.record, one.borrowed.container
+    assert record.started_s is not None
+    named = () if container is None else (container.container_id,)
+    return Victim(record.job.job_id, record.job.attempt, one.gpus, one.cost, record.started_s, named)
+
+
+def _warn(core: Core, plan: Plan, victim: Victim) -> int:
+    seconds = core.settings.preempt_grace_s
+    text = f"is stopped in {seconds:g} s for job {plan.job_id}, unless that finds room before"
+    decision_id = _order(core, victim, warning=True)
+    core.commands.append(
+        WarnJob(
+            decision_id=decision_id,
+            job_id=victim.job_id,
+            attempt=victim.attempt,
+            container_ids=victim.container_ids,
+            diagnostics=text,
+        )
+    )
+    core.changed(core.state.jobs[victim.job_id])
+    return 1
+
+
+def _order(core: Core, victim: Victim, *, warning: bool) -> int:
+    """Note an order that holds nothing, and whose outcome is awaited."""
+    decision = Decision(core.next_decision_id, victim.job_id, victim.attempt)
+    decision.warning, decision.stops = warning, not warning
+    core.next_decision_id += 1
+    core.state.begin(decision)
+    return decision.decision_id
+
+
+# What is held
+
+
+def _hold(core: Core, record: JobRecord, plan: Plan) -> None:
+    """Hold of what the gang takes all that is free by now; its want knows it from then on."""
+    held = {need.server_id: [0, 0] for need in plan.needs}
+    for hold in holds_of(core, record):
+        for part in hold.parts:
+            for place, amount in enumerate((part.memory_mb, part.vcores)):
+                held[part.use.server_id][place] += amount
+    free = [_free_part(core, need, held[need.server_id]) for need in plan.needs]
+    parts = [part for part in free if part is not None]
+    if parts:
+        until_s = plan.hold_until_s or plan.grace_until_s + core.settings.preempt_hold_s
+        kept = tuple(
+            Assignment(
+                _ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), _indices(part.mask)
+            )
+            for part in parts
+        )
+        begin_hold(core, Decision(0, plan.job_id, plan.attempt, kept, parts=parts), until_s - core.now_s)
+    core.changed(record)
+
+
+def _free_part(core: Core, need: Need, held: list[int]) -> Part | None:
+    use = core.state.servers.get(need.server_id)
+    if use is None or not use.usable:
+        return None
+    mask = need.mask & use.free_mask
+    memory_mb = max(0, min(need.memory_mb - held[0], use.memory_free_mb))
+    vcores = max(0, min(need.vcores - held[1], use.vcores_free))
+    return Part(use, memory_mb, vcores, mask, mask.bit_count()) if mask or memory_mb or vcores else None
+
+
+def _indices(mask: int) -> tuple[int, ...]:
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+
+
+def _free(core: Core, record: JobRecord) -> None:
+    for hold in holds_of(core, record):
+        free_hold(core, hold)
+
+
+# What becomes of it
+
+
+def tend(core: Core, place: Place) -> int:
+    """Look after the plans: start gangs that have room, stop victims whose grace has ended, let go of what is void."""
+    going = []
+    for job_id in sorted(core.preemption.plans):
+        plan, record = core.preemption.plans[job_id], core.state.jobs[job_id]
+        if record.gang_under_way:
+            continue
+        if _is_over(core, record, plan):
+            end(core, record, plan)
+        else:
+            _hold(core, record, plan)
+            going.append((record, plan))
+    return sum(_go_on(core, record, plan, place) for record, plan in going)  # only when all have what is theirs
+
+
+def _is_over(core: Core, record: JobRecord, plan: Plan) -> bool:
+    """Tell whether a plan has come to its end: the gang runs, or wants nothing or something else, or waited in vain."""
+    if record.gang_placed or record.end is not None or record.refusal or record.job.attempt != plan.attempt:
+        return True
+    if plan.hold_until_s is not None and plan.hold_until_s <= core.now_s:
+        return True
+    if plan.stopped_s is None and core.preemption.mode is not Mode.ON:
+        return True
+    paused = record.backoff_until_s > core.now_s
+    return not paused and not (isinstance(record.want, JobWant) and record.want.gang)
+
+
+def _go_on(core: Core, record: JobRecord, plan: Plan, place: Place) -> int:
+    if not isinstance(record.want, JobWant) or record.want.line.forbidden is not None:
+        return 0
+    decided = give(core, record.want, place)
+    if decided or plan.stopped_s is not None or plan.grace_until_s > core.now_s:
+        return decided
+    found = prove_again(core, record.want, plan, [part for hold in holds_of(core, record) for part in hold.parts])
+    if isinstance(found, Failing):
+        end(core, record, plan)
+        return 0
+    return _stop(core, record, plan, found)
+
+
+def give(core: Core, want: JobWant, place: Place) -> int:
+    """Place a gang for which others are stopped, on what is held for it or anywhere; return the decisions made."""
+    record = want.record
+    placement = _proven(core, want)
+    if placement is None:
+        with core.state.transaction() as plan:
+            for hold in holds_of(core, record):
+                for part in hold.parts:
+                    plan.release(part)
+            placement = find_quietly(core, want.demand, want.line.barred)
+    if placement is None:
+        return 0
+    _free(core, record)
+    return place(core, want, placement)
+
+
+def _proven(core: Core, want: JobWant) -> Placement | None:
+    """Give the place that was proven for a gang, if all of it is held by now."""
+    plan = core.preemption.plans[want.job_id]
+    total = sum(need.memory_mb for need in plan.needs), sum(need.vcores for need in plan.needs), plan.gpus
+    if plan.stopped_s is None or want.held != Resource(*total):
+        return None
+    servers = core.state.servers
+    portions = [Portion(servers[need.server_id], *one) for need in plan.needs for one in need.portions]
+    return Placement(Level(plan.level), portions) if plan.gpus == want.gpus else None
+
+
+def _stop(core: Core, record: JobRecord, plan: Plan, found: Found) -> int:
+    """Stop the victims that are still needed, and hold what the gang takes by now."""
+    plan.victims, plan.needs, plan.level = (
+        tuple(_victim(one) for one in found.victims),
+        found.needs,
+        int(found.placement_level),
+    )
+    plan.stopped_s = core.now_s
+    plan.hold_until_s = core.now_s + core.settings.preempt_hold_s
+    core.preemption.look_at(plan.hold_until_s, plan.job_id)
+    _free(core, record)
+    _hold(core, record, plan)
+    for one in found.victims:
+        _stop_one(core, record, plan, one)
+    return len(found.victims)
+
+
+def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None:
+    victim, container = one.borrowed.record, one.borrowed.container
+    core.preemption.stopped_s.append(core.now_s)
+    core.counters.preempted += 1
+    lost_gpu_s = one.gpus * (core.now_s - safe_until_s(victim, core.now_s))
+    if (
+        not victim.tenure.preempted or victim.tenure.preempted[-1].at_s != core.now_s
+    ):  # several of its containers count once
+        victim.tenure.preempted += (Preempted(core.now_s, plan.job_id, record.job.vc, lost_gpu_s),)
+    if container is None:
+        text = (
+            f"preempted for job {plan.job_id} of {record.job.vc}, which is within its quota: it starts anew as a whole"
+        )
+        order_anew(core, victim, text, preempted_by=plan.job_id)
+    else:
+        text = f"preempted for job {plan.job_id} of {record.job.vc}, which is within its quota"
+        named = (container.container_id,)
+        order = Victim(victim.job.job_id, victim.job.attempt, one.gpus, one.cost, 0.0, named)
+        core.commands.append(
+            StopContainers(
+                decision_id=_order(core, order, warning=False),
+                job_id=order.job_id,
+                attempt=order.attempt,
+                container_ids=named,
+                diagnostics=text,
+            )
+        )
+    core.changed(victim)
+
+
+def end(core: Core, record: JobRecord, plan: Plan) -> None:
+    """Let go of what is held, and spare who was only warned; others may be stopped for the same gang only after it waited anew."""
+    del core.preemption.plans[plan.job_id]
+    _free(core, record)
+    if record.tenure.ready_s is not None:
+        record.tenure.ready_s = core.now_s
+        core.preemption.look_at(core.now_s + core.settings.preempt_after_s, plan.job_id)
+    core.preemption.changed(plan.partition)
+    core.changed(record)
+
+
+def stop_refused(record: JobRecord) -> None:
+    """Follow a resource manager that does not stop a victim: nobody tries again in this attempt."""
+    record.tenure.unstoppable = True
+    record.tenure.preempted = record.tenure.preempted[:-1]
+
+
+def on_checkpoint_reported(core: Core, event: CheckpointReported) -> None:
+    """Note that a running job has written down what it has done."""
+    record = core.running.get(event.job_id)
+    if record is not None:
+        record.tenure.checkpoint_s = core.now_s
+        core.touched[event.job_id] = None
+
+
+def on_mode_changed(core: Core, event: PreemptionModeChanged) -> None:
+    """Arm it, watch it or switch it off. What was not yet stopped is spared at once if it is not armed any more."""
+    preemption, mode = core.preemption, event.mode
+    preemption.mode, preemption.why = mode, event.why
+    preemption.look_nowhere()
+    if preemption.off:
+        preemption.observed.clear()
+    watch_all(core)
+    for job_id, plan in list(preemption.plans.items()):
+        if plan.stopped_s is None and mode is not Mode.ON:
+            end(core, core.state.jobs[job_id], plan)
+
+
+def watch_all(core: Core) -> None:
+    """Look at all who wait when they have waited long enough, and at the plans when they go on."""
+    preemption = core.preemption
+    for job_id, plan in preemption.plans.items():
+        preemption.look_at(plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s, job_id)
+    if preemption.off:
+        return
+    for record in core.state.jobs.values():
+        if isinstance(record.want, JobWant):
+            watch_waiting(core, record, record.want)
+    if preemption.quiet_until_s > core.now_s:
+        preemption.look_at(preemption.quiet_until_s, "")

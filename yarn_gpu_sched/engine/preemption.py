@@ -1,0 +1,136 @@
+"""What an engine keeps of preemption: whether it is armed, the plans under way, when to look again, and what is borrowed."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from yarn_gpu_sched.model.preemption import Mode, Plan
+
+if TYPE_CHECKING:
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.victims import Borrowed
+    from yarn_gpu_sched.engine.want import JobWant
+    from yarn_gpu_sched.model.job_record import JobRecord
+
+WINDOW_S = 60.0
+"""The minute in which only so many jobs may be stopped."""
+
+
+class Preemption:
+    """See the module.
+
+    ``mode`` is what the settings say until an operator says otherwise, and ``why`` what that one said. ``quiet_until_s``: nothing
+    is stopped before. ``plans`` by the job for which others are stopped. ``stopped_s``: when victims were stopped in the last
+    minute. ``observed``: when it was last shown for a job what would be stopped for it. For each job
+    there is at most one time to look next.
+
+    ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
+    ``borrowed``: by virtual cluster and partition, worked out when asked for, until its use changes.
+    """
+
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+        self.why = ""
+        self.quiet_until_s = 0.0
+        self.plans: dict[str, Plan] = {}
+        self.stopped_s: deque[float] = deque()
+        self.observed: dict[str, float] = {}
+        self._due: list[tuple[float, str]] = []
+        self._due_s: dict[str, float] = {}
+        self.changes: dict[str, int] = {}
+        self.limits_changes = 0
+        self.borrowed: dict[tuple[str, str], list[Borrowed]] = {}
+
+    @property
+    def off(self) -> bool:
+        """Whether nobody is looked for."""
+        return self.mode is Mode.OFF
+
+    def look_at(self, time_s: float, job_id: str) -> None:
+        """Look then whether others are to be stopped for a job, or go on with it; no more at the time that was named before."""
+        if self._due_s.get(job_id) == time_s:
+            return
+        self._due_s[job_id] = time_s
+        heappush(self._due, (time_s, job_id))
+
+    def look_no_more(self, job_id: str) -> None:
+        """Do not look for a job that wants no gang now, unless others are being stopped for it."""
+        if job_id not in self.plans:
+            self._due_s.pop(job_id, None)
+
+    def next_s(self) -> float | None:
+        """Say when to look next."""
+        due = self._due
+        while due and self._due_s.get(due[0][1]) != due[0][0]:
+            heappop(due)
+        return due[0][0] if due else None
+
+    def pass_by(self, now_s: float) -> None:
+        """Let the times go by that have come."""
+        while (next_s := self.next_s()) is not None and next_s <= now_s:
+            del self._due_s[heappop(self._due)[1]]
+        while self.stopped_s and self.stopped_s[0] <= now_s - WINDOW_S:
+            self.stopped_s.popleft()
+
+    def stopped_since(self, now_s: float) -> int:
+        """Count the victims of the last minute."""
+        return sum(at_s > now_s - WINDOW_S for at_s in self.stopped_s)
+
+    def stamp(self, partition: str) -> tuple[int, int]:
+        """Count what may have let a search succeed until now."""
+        return self.changes.get(partition, 0), self.limits_changes
+
+    def changed(self, partition: str) -> None:
+        """Note that a search in a partition may find something now."""
+        self.changes[partition] = self.changes.get(partition, 0) + 1
+
+    def changed_everywhere(self) -> None:
+        """Note that a search in any partition may find something now."""
+        self.limits_changes += 1
+
+    def limits_changed(self) -> None:
+        """Note that quotas changed: who borrows may be others."""
+        self.limits_changes += 1
+        self.borrowed.clear()
+
+    def use_changed(self, vc: str) -> None:
+        """Note that what a virtual cluster uses changed."""
+        if self.borrowed:
+            for key in [key for key in self.borrowed if key[0] == vc]:
+                del self.borrowed[key]
+
+    def forget(self, job_id: str) -> None:
+        """Forget a job."""
+        self.plans.pop(job_id, None)
+        self.observed.pop(job_id, None)
+        self._due_s.pop(job_id, None)
+
+    def look_nowhere(self) -> None:
+        """Forget all times."""
+        self._due.clear()
+        self._due_s.clear()
+
+    def clear(self) -> None:
+        """Forget what is under way, because a resource manager begins anew: who was warned is spared."""
+        self.plans.clear()
+        self.look_nowhere()
+        self.observed.clear()
+        self.borrowed.clear()
+
+
+def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
+    """Follow what a job wants now: since when its gang waits, and when it has waited long enough to have others stopped."""
+    preemption, job_id = core.preemption, record.job.job_id
+    if want is None or not want.gang:
+        preemption.look_no_more(job_id)
+        return
+    if record.tenure.ready_s is None:
+        record.tenure.ready_s = core.now_s
+    if preemption.off or job_id in preemption.plans:
+        return
+    since_s = max(record.tenure.ready_s, preemption.observed.get(job_id, record.tenure.ready_s))
+    after_s = since_s + core.settings.preempt_after_s
+    if after_s > core.now_s:
+        preemption.look_at(after_s, job_id)

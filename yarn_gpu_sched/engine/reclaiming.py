@@ -1,0 +1,366 @@
+"""Finds whom to stop for a gang (law 7), and proves it: their places are freed in a transaction, and the gang is placed there.
+
+What is found is irreducible: without any one of the victims the gang would find no place at its level. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from yarn_gpu_sched.engine.dealing import lowest
+from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.planning import parts_of
+from yarn_gpu_sched.engine.repair import holds_of
+from yarn_gpu_sched.engine.victim_search import Chosen, Shape, Site, enumerate_cheaper, propose
+from yarn_gpu_sched.engine.victims import Candidate, above_quota, candidates, warned, within_quota
+from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.preemption import Need
+from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.shares import lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.want import JobWant
+    from yarn_gpu_sched.model.preemption import Plan
+    from yarn_gpu_sched.model.transaction import Transaction
+    from yarn_gpu_sched.placement import Placement
+
+PROVEN_MAX = 4
+"""Proposals that are tried, the cheapest first; then the cheapest jobs of all, one, two, four and so on, until they are enough."""
+
+PERCENT = 100
+
+
+class Condition(enum.Enum):
+    """What keeps a gang from having others stopped."""
+
+    FITS = "fits"
+    OVER_QUOTA = "over_quota"
+    UNDER_THRESHOLD = "under_threshold"
+    NO_VICTIM = "no_victim"
+    TOO_FEW = "too_few"
+    RATE = "rate"
+
+
+class Failing(NamedTuple):
+    """Why nobody is stopped, in words with the numbers; ``again_s``: when that may be otherwise if nothing else happens."""
+
+    condition: Condition
+    sentence: str
+    again_s: float | None = None
+
+
+class Found(NamedTuple):
+    """Whom to stop, and what the gang then takes; ``in_use`` of ``usable`` GPUs of the partition were when it was found."""
+
+    victims: tuple[Candidate, ...]
+    placement_level: Level
+    needs: tuple[Need, ...]
+    in_use: int
+    usable: int
+
+
+def reclaim(core: Core, want: JobWant) -> Found | Failing:
+    """Find whom to stop for a gang, or say why nobody is."""
+    over = within_quota(core, want)
+    if over:
+        return Failing(Condition.OVER_QUOTA, _over_quota(core, want, over))
+    in_use, usable = gpus_in_use(core, want.partition)
+    if not is_crowded(core, want.partition):
+        percent = core.settings.preempt_threshold_percent
+        sentence = f"{in_use} of {usable} GPUs are in use, held or reserved, and that must be {percent} % of them"
+        return Failing(Condition.UNDER_THRESHOLD, sentence)
+    ripe, ripens_s = candidates(core, want)
+    if not ripe:
+        return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", ripens_s)
+    search = _Search(core, want, ripe)
+    if search.fits():
+        return Failing(Condition.FITS, "who is being stopped for other gangs leaves room for it")
+    found = search.run()
+    if found is None:
+        free = usable - in_use
+        sentence = (
+            f"{free} GPUs are free, and stopping all {len(ripe)} who borrow and may be stopped would not make room"
+        )
+        return Failing(Condition.TOO_FEW, sentence, ripens_s)
+    victims, placement, needs = found
+    return Found(victims, placement.level, needs, in_use, usable)
+
+
+def prove_again(core: Core, want: JobWant, plan: Plan, held: list[Part]) -> Found | Failing:
+    """Look at the conditions again when a grace ends: who of the warned is still needed; ``held``: what is held for the gang."""
+    over = within_quota(core, want)
+    if over:
+        return Failing(Condition.OVER_QUOTA, _over_quota(core, want, over))
+    in_use, usable = gpus_in_use(core, want.partition)
+    if not is_crowded(core, want.partition):
+        return Failing(Condition.UNDER_THRESHOLD, f"{in_use} of {usable} GPUs are in use")
+    ripe = warned(core, want, plan)
+    proof = _Search(core, want, ripe, held).prove(frozenset(range(len(ripe))))
+    if proof is None:
+        return Failing(
+            Condition.TOO_FEW, "who was warned does not borrow any more, or its GPUs are not enough any more"
+        )
+    victims, placement, needs = proof
+    return Found(victims, placement.level, needs, in_use, usable)
+
+
+def is_crowded(core: Core, partition: str) -> bool:
+    """Tell whether so many GPUs of a partition are in use, held or reserved that somebody may be stopped (10 x >= 9 y)."""
+    in_use, usable = gpus_in_use(core, partition)
+    return usable > 0 and PERCENT * in_use >= core.settings.preempt_threshold_percent * usable
+
+
+def gpus_in_use(core: Core, partition: str) -> tuple[int, int]:
+    """Count the GPUs of a partition's healthy servers that do not drain: those in use, held or reserved, and all."""
+    found = core.index.partitions.get(partition)
+    if found is None:
+        return 0, 0
+    found.refresh()
+    usable = sum(row.gpus * count for row, count in found.capacities())
+    return usable - found.gpus_free, usable
+
+
+def _over_quota(core: Core, want: JobWant, path: str) -> str:
+    quota = core.in_force.limits(path, want.partition).quota_gpus
+    used = core.state.tenants.by_path[path].gpus_used(want.partition)
+    if not quota:
+        return f"queue {path} has no quota, so it may borrow and nothing is taken back for it"
+    return f"queue {path} uses {used} GPUs of its quota of {quota}, and with {want.gpus} more it would borrow itself"
+
+
+Proof = tuple[tuple[Candidate, ...], "Placement", tuple[Need, ...]]
+
+
+Parts = tuple[list[Part], list[Part]]
+"""What is given up, and what is taken."""
+
+NOTHING_FORESEEN: Parts = ([], [])
+
+
+def foreseen(core: Core, job_id: str) -> Parts:
+    """Say what those leave who are stopped for gangs other than a job's, and what these gangs take of it."""
+    leave: list[Part] = []
+    take: list[Part] = []
+    for plan in core.preemption.plans.values():
+        if plan.job_id == job_id:
+            continue
+        for victim in plan.victims:
+            record = core.state.jobs.get(victim.job_id)
+            if record is not None and record.job.attempt == victim.attempt and record.end is None:
+                named = victim.container_ids
+                held = [one for one in record.containers.values() if not named or one.container_id in named]
+                leave += [part for part in parts_of(core, held) if part.use.usable and not part.use.irregular]
+        kept = {part.use.server_id: part.mask for part in _held_by(core, plan.job_id)}
+        for need in plan.needs:
+            mask = need.mask & ~kept.get(need.server_id, 0)
+            use = core.state.servers.get(need.server_id)
+            if use is not None and mask:
+                take.append(Part(use, 0, 0, mask, mask.bit_count()))
+    return leave, take
+
+
+def _held_by(core: Core, job_id: str) -> list[Part]:
+    """List what is held for a job, a part a server."""
+    held: dict[str, Part] = {}
+    for hold in holds_of(core, core.state.jobs[job_id]):
+        for part in hold.parts:
+            known = held.setdefault(part.use.server_id, Part(part.use, 0, 0, 0, 0))
+            known.mask |= part.mask
+    return list(held.values())
+
+
+class _Search:
+    """One search; all that it does to the servers is undone at its end."""
+
+    def __init__(self, core: Core, want: JobWant, ripe: list[Candidate], held: Iterable[Part] = ()) -> None:
+        self._core = core
+        self._want = want
+        self._ripe = ripe
+        self._held = held
+        self._parts: dict[int, list[Part]] = {}
+        self._foreseen = foreseen(core, want.job_id) if core.preemption.plans else NOTHING_FORESEEN
+
+    def fits(self) -> bool:
+        """Tell whether there will be a place anyway, once those are stopped that others have had stopped."""
+        if self._foreseen is NOTHING_FORESEEN:
+            return False
+        with self._core.state.transaction() as plan:
+            self._foresee(plan)
+            return self._find() is not None
+
+    def _foresee(self, plan: Transaction) -> None:
+        leave, take = self._foreseen
+        for part in leave:
+            plan.release(part)
+        for part in take:
+            plan.take(part)
+
+    def run(self) -> Proof | None:
+        """Search."""
+        core, want = self._core, self._want
+        partition = core.index.partition(want.partition)
+        foreseen_gpus = sum([part.gpus for part in self._foreseen[0]])
+        if partition.gpus_free + foreseen_gpus + sum([one.gpus for one in self._ripe]) < want.gpus:
+            return None
+        best: Proof | None = None
+        for chosen in self._sets():
+            if best is not None and self._cost(chosen) >= _cost(best[0]):
+                continue
+            proof = self.prove(chosen)
+            if proof is not None and (best is None or _cost(proof[0]) < _cost(best[0])):
+                best = proof
+        return self._any() if best is None else self._cheaper(best)
+
+    def _cost(self, chosen: Chosen) -> float:
+        return sum([self._ripe[place].cost for place in chosen])
+
+    # What is tried
+
+    def _sets(self) -> list[Chosen]:
+        """List the sets that may be enough by counts, the cheapest first."""
+        want = self._want
+        kinds = [kind for kind in want.kinds if kind.gpus]
+        if len(kinds) != 1:
+            return []
+        kind = kinds[0]
+        fewest = self._core.index.fewest_servers(want.partition, want.kinds)
+        shape = Shape(kind.containers, kind.gpus, want.demand.ceiling, fewest)
+        found = propose(shape, self._sites(), [one.cost for one in self._ripe])
+        return [proposal.chosen for proposal in found[:PROVEN_MAX]]
+
+    def _sites(self) -> list[list[Site]]:
+        """List the servers of each domain that may be placed on, with what the jobs that may be stopped hold there."""
+        by_job: dict[str, int] = {}
+        by_container: dict[str, int] = {}
+        for place, one in enumerate(self._ripe):
+            (by_job if one.borrowed.container is None else by_container)[one.borrowed.name] = place
+        domains = []
+        for domain in self._core.index.partition(self._want.partition).domains:
+            sites = []
+            for use in domain.uses:
+                if not use.indexed or not use.gpus or use.irregular:
+                    continue
+                held: dict[int, int] = {}
+                for container in use.containers.values():
+                    at = by_job.get(container.job_id)
+                    if at is None and by_container:
+                        at = by_container.get(container.container_id)
+                    if at is not None and container.resource.gpus:
+                        held[at] = held.get(at, 0) + container.resource.gpus
+                if held or use.gpus_free:
+                    sites.append(Site(use.gpus, use.gpus_free, tuple(sorted(held.items()))))
+            domains.append(sites)
+        return domains
+
+    def _cheaper(self, best: Proof) -> Proof:
+        """Look through the cheaper sets one by one, where those who may be stopped are few."""
+        lacking = self._want.gpus - self._core.index.partition(self._want.partition).gpus_free
+        ripe = self._ripe
+        costs, gpus = [one.cost for one in ripe], [one.gpus for one in ripe]
+        for chosen in enumerate_cheaper(costs, gpus, lacking, _cost(best[0])):
+            proof = self.prove(chosen)
+            if proof is not None:
+                return proof
+        return best
+
+    def _any(self) -> Proof | None:
+        """Stop the cheapest, two, four and so on, until there is a place: whatever the gang is made of, and wherever it may go."""
+        count = 1
+        while count < 2 * len(self._ripe):
+            proof = self.prove(frozenset(range(min(count, len(self._ripe)))))
+            if proof is not None:
+                return proof
+            count *= 2
+        return None
+
+    # What is proven
+
+    def prove(self, chosen: Chosen) -> Proof | None:
+        """Place the gang without these jobs, and then without as few of them as will do."""
+        left = dict.fromkeys(sorted(chosen, key=lambda place: self._ripe[place].rank))
+        if not self._may_go(left):
+            return None
+        with self._core.state.transaction() as plan:
+            self._foresee(plan)
+            for part in self._held:
+                plan.release(part)
+            before: dict[str, int] = {}
+            for place in left:
+                for part in self._parts_of(place):
+                    before.setdefault(part.use.server_id, part.use.free_mask)
+                    plan.release(part)
+            placement = self._find()
+            if placement is None:
+                return None
+            for place in list(left)[::-1]:
+                fewer = self._find_with(plan, place)
+                if fewer is not None:
+                    placement = fewer
+                    del left[place]
+            victims = tuple(self._ripe[place] for place in left)
+            return victims, placement, _needs(self._want, placement, before)
+
+    def _find_with(self, plan: Transaction, place: int) -> Placement | None:
+        """Find a place although a job is not stopped; if there is none, it is as before."""
+        checkpoint = plan.checkpoint()
+        placement = self._find() if all(plan.take(part) for part in self._parts_of(place)) else None
+        if placement is None:
+            plan.rollback(checkpoint)
+        return placement
+
+    def _find(self) -> Placement | None:
+        return find_quietly(self._core, self._want.demand, self._want.line.barred)
+
+    def _parts_of(self, place: int) -> list[Part]:
+        parts = self._parts.get(place)
+        if parts is None:
+            held = parts_of(self._core, self._ripe[place].borrowed.containers)
+            parts = self._parts[place] = [part for part in held if part.use.usable and not part.use.irregular]
+        return parts
+
+    def _may_go(self, left: dict[int, None]) -> bool:
+        """Tell whether every queue up to the common one is above its quota before each of the victims goes, the smallest first."""
+        core, partition = self._core, self._want.partition
+        mine = lineage(self._want.vc)
+        taken: dict[str, int] = {}
+        for one in sorted((self._ripe[place] for place in left), key=lambda one: one.gpus):
+            vc = one.borrowed.record.job.vc
+            for path in lineage(vc):
+                if path in mine:
+                    continue
+                if not above_quota(core, path, partition, leaf=path == vc, taken=taken.get(path, 0)):
+                    return False
+                taken[path] = taken.get(path, 0) + one.gpus
+        return True
+
+
+def _cost(victims: tuple[Candidate, ...]) -> float:
+    return sum([one.cost for one in victims])
+
+
+def _needs(want: JobWant, placement: Placement, before: dict[str, int]) -> tuple[Need, ...]:
+    """Say what the gang takes on each server: of its GPUs those first that nobody must leave."""
+    taken: dict[str, list[int]] = {}
+    portions: dict[str, list[tuple[int, int]]] = {}
+    for use, kind, count in placement.portions:
+        portions.setdefault(use.server_id, []).append((kind, count))
+        _, gpus, memory_mb, vcores = want.kinds[kind]
+        needed = taken.setdefault(use.server_id, [0, 0, 0, use.free_mask])
+        needed[0] += count * gpus
+        needed[1] += count * memory_mb
+        needed[2] += count * vcores
+    return tuple(
+        Need(server_id, _first(free, before.get(server_id, free), gpus), memory_mb, vcores, tuple(portions[server_id]))
+        for server_id, (gpus, memory_mb, vcores, free) in sorted(taken.items())
+    )
+
+
+def _first(free: int, rather: int, gpus: int) -> int:
+    """Take so many GPUs of a mask, of some rather."""
+    mine, _ = lowest(free & rather, gpus, 1)
+    rest, _ = lowest(free & ~rather, gpus - mine.bit_count(), 1)
+    return mine | rest
