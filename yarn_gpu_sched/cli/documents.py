@@ -330,6 +330,8 @@ class ReplayDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relax_after_s: float
     restart_cost_s: float
     checkpoint_every_s: float
+    preemption: bool
+    grace_s: float
     quotas: dict[str, int] | None
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -40,6 +40,7 @@ from yarn_gpu_sched.replay.trace import VCS_MAX
 
 REFRESH_S = 0.25
 RELAX_AFTER_MAX_S = 86_400
+GRACE_MAX_S = 3_600
 
 
 class _File(click.Path):
@@ -108,6 +109,16 @@ def replay_errors() -> Iterator[None]:
 @click.option(
     "--checkpoint-every", type=seconds, default=0.0, metavar="SECONDS", help="Lose the work since the last checkpoint."
 )
+@click.option(
+    "--preemption", is_flag=True, help="Stop jobs that borrow for gangs within their quota; only policy philly does."
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, GRACE_MAX_S),
+    default=0.0,
+    metavar="SECONDS",
+    help="Warn these jobs so long before.",
+)
 @click.option("--skip-bad-rows", is_flag=True, help="Count and list bad rows instead of stopping at the first.")
 @click.option("--audit", is_flag=True, help="Check the engine's laws after every event; slow.")
 @as_json
@@ -126,6 +137,8 @@ def replay(  # noqa: PLR0913 - one parameter an option
     relax_after: float,
     restart_cost: float,
     checkpoint_every: float,
+    preemption: bool,
+    grace: float,
     skip_bad_rows: bool,
     audit: bool,
     json_: bool,
@@ -139,6 +152,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
     with replay_errors():
         places = _servers(servers, server_list)
         scenario = _scenario(places, domains, relax_after, restart_cost, checkpoint_every)
+        scenario = msgspec.structs.replace(scenario, preemption=preemption, grace_s=grace)
         chosen = _policy(policy, step)
         check_folder(folder, force=force, forced_by="--force")
         trace = _trace(trace_file, vcs, skip_bad_rows=skip_bad_rows)

@@ -191,6 +191,10 @@ class Engine:
         """Show whether preemption is armed, and who is stopped for whom."""
         return foretelling.preemption_view(self._core)
 
+    def held(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Say for which jobs idle GPUs are held because others are stopped for them: on which servers, and the mask of the GPUs."""
+        return foretelling.held(self._core)
+
     def preempt_preview(self, job_id: str) -> PreemptionPreview | None:
         """Say whom a job would have stopped, or why nobody is (law 7); None if it is not known. Nothing is changed."""
         settling.settle(self._core)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.preempting import plan_of, within_rate
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, reclaim
+from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.victims import safe_until_s
 from yarn_gpu_sched.engine.views import PlanView, PreemptionPreview, PreemptionView, VictimView
 from yarn_gpu_sched.engine.want import JobWant
@@ -35,6 +36,18 @@ def preemption_view(core: Core) -> PreemptionView:
         per_minute_max=core.settings.preempt_victims_per_minute,
         plans=tuple(_plan_view(core, plan) for _, plan in sorted(preemption.plans.items())),
     )
+
+
+def held(core: Core) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Say for which jobs GPUs are held that nobody uses: on which servers, and the mask of the GPUs there."""
+    found: dict[str, dict[str, int]] = {}
+    for job_id in core.preemption.plans:
+        for hold in holds_of(core, core.state.jobs[job_id]):
+            for part in hold.parts:
+                if part.mask:
+                    servers = found.setdefault(job_id, {})
+                    servers[part.use.server_id] = servers.get(part.use.server_id, 0) | part.mask
+    return {job_id: tuple(sorted(servers.items())) for job_id, servers in found.items()}
 
 
 def preview(core: Core, record: JobRecord) -> PreemptionPreview:

@@ -12,7 +12,7 @@ import msgspec
 
 from yarn_gpu_sched.replay.layout import servers_of
 from yarn_gpu_sched.replay.run import Replay
-from yarn_gpu_sched.replay.schedule import write_csv, write_delays, write_schedule
+from yarn_gpu_sched.replay.schedule import write_csv, write_delays, write_holds, write_schedule
 
 SUMMARY = "summary.json"
 FILES = ("schedule.csv", "holds.csv", "delays.csv", "servers.csv", "trace.csv", SUMMARY)
@@ -107,6 +107,7 @@ def _parents(folder: Path) -> Iterator[None]:
 
 def _write(replay: Replay, folder: Path) -> None:
     write_schedule(folder / "schedule.csv", replay.attempts)
+    write_holds(folder / "holds.csv", replay.holds)
     write_delays(folder / "delays.csv", replay.attempts)
     servers = servers_of(replay.scenario.gpus, replay.scenario.domains)
     listed = replay.scenario.servers

@@ -7,15 +7,13 @@ from importlib.metadata import version
 
 import msgspec
 
-from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.model.gang_tag import CONTAINERS_MAX
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy, policy_named
 from yarn_gpu_sched.policy.philly import Philly
 from yarn_gpu_sched.replay.layout import domain_size, servers_of
-from yarn_gpu_sched.replay.quotas import Quotas
 from yarn_gpu_sched.replay.scenario import Scenario
-from yarn_gpu_sched.replay.schedule import Attempt
+from yarn_gpu_sched.replay.schedule import Attempt, Hold
 from yarn_gpu_sched.replay.simulation import Simulation
 from yarn_gpu_sched.replay.summary import Summary, TraceSummary, counted, delays, figures
 from yarn_gpu_sched.replay.trace import Trace, check_jobs
@@ -26,12 +24,13 @@ Progress = Callable[[int, float], None]
 
 
 class Replay(msgspec.Struct):
-    """A replay that is done. ``attempts`` in order of their ends."""
+    """A replay that is done. ``attempts`` and ``holds`` in order of their ends."""
 
     trace: Trace
     scenario: Scenario
     attempts: list[Attempt]
     summary: Summary
+    holds: list[Hold] = []
 
 
 def replay(
@@ -54,7 +53,7 @@ def replay(
     simulation = Simulation(
         trace.jobs,
         servers_of(scenario.gpus, scenario.domains),
-        EngineSettings(relax_after_s=scenario.relax_after_s, ended_jobs_max=0),
+        scenario.engine_settings,
         scenario.overheads,
         policy=chosen,
         virtual_clusters=[] if quotas is None else [VirtualCluster(vc, gpus) for vc, gpus in quotas.by_vc.items()],
@@ -64,7 +63,7 @@ def replay(
     summary = _summary(trace, scenario, chosen, simulation)
     summary.wall_s = round(time.perf_counter() - began_s, 3)
     summary.cpu_s = round(time.process_time() - began_cpu_s, 3)
-    return Replay(trace, scenario, simulation.attempts, summary)
+    return Replay(trace, scenario, simulation.attempts, summary, simulation.holds)
 
 
 def _refusals(trace: Trace, attempts: list[Attempt], gpus: int) -> Iterator[str]:
@@ -80,12 +79,15 @@ def _refusals(trace: Trace, attempts: list[Attempt], gpus: int) -> Iterator[str]
         yield f"refused by the policy and in no mean: {counted(others, 'job')}"
 
 
-def _about_quotas(quotas: Quotas | None, policy: str) -> list[str]:
-    if quotas is None:
-        return []
-    return (
-        quotas.noted if policy == Philly.name else [f"quotas are NOT kept: policy {policy} knows none", *quotas.noted]
-    )
+def _about_quotas(scenario: Scenario, policy: str) -> list[str]:
+    quotas, philly = scenario.quotas, policy == Philly.name
+    noted = [] if quotas is None else quotas.noted
+    if quotas is not None and not philly:
+        noted = [f"quotas are NOT kept: policy {policy} knows none", *noted]
+    if scenario.preemption and (quotas is None or not philly):
+        what = "there are none" if quotas is None else f"policy {policy} knows none"
+        noted = [*noted, f"nobody is stopped for a gang within its quota: {what}"]
+    return noted
 
 
 def _summary(trace: Trace, scenario: Scenario, policy: Policy, simulation: Simulation) -> Summary:
@@ -104,9 +106,11 @@ def _summary(trace: Trace, scenario: Scenario, policy: Policy, simulation: Simul
         relax_after_s=scenario.relax_after_s,
         restart_cost_s=scenario.restart_cost_s,
         checkpoint_every_s=scenario.checkpoint_every_s,
+        preemption=scenario.preemption,
+        grace_s=scenario.grace_s,
         quotas=None if quotas is None else quotas.by_vc,
         assumptions=[*scenario.assumed(), *getattr(policy, "assumed", ()), *trace.assumed],
-        warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(quotas, policy.name)],
+        warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(scenario, policy.name)],
         delays=delays(trace.jobs, simulation.attempts),
         events=simulation.events,
         wall_s=0.0,

@@ -50,6 +50,21 @@ class Attempt(NamedTuple):
     delays: Delays
 
 
+class Hold(NamedTuple):
+    """Idle GPUs that were kept for a job, seconds; written as the independent judge reads it."""
+
+    start_s: float
+    end_s: float
+    job_id: str
+    placement: str
+
+
+def write_holds(path: Path, holds: Iterable[Hold]) -> None:
+    """Write what was held as CSV, in order of the ends."""
+    rows = ((plain(one.start_s), plain(one.end_s), one.job_id, one.placement) for one in holds)
+    write_csv(path, Hold._fields, rows)
+
+
 def write_schedule(path: Path, attempts: Iterable[Attempt]) -> None:
     """Write attempts as CSV, in order of their ends."""
     rows = (

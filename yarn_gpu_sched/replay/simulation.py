@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from yarn_gpu_sched.engine import Engine, EngineSettings
-from yarn_gpu_sched.engine.commands import AnyCommand, PlaceGang, RefuseJob, RequeueJob
+from yarn_gpu_sched.engine.commands import AnyCommand, PlaceGang, RefuseJob, RequeueJob, WarnJob
 from yarn_gpu_sched.engine.events import (
     AsksChanged,
     ContainerReleased,
@@ -36,7 +36,8 @@ from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
-from yarn_gpu_sched.replay.schedule import Attempt
+from yarn_gpu_sched.replay.holding import Holding
+from yarn_gpu_sched.replay.schedule import Attempt, Hold
 from yarn_gpu_sched.replay.stalling import Stalling
 from yarn_gpu_sched.replay.trace import TraceJob
 
@@ -119,6 +120,7 @@ class Simulation:
         self._next = next(self._coming, None)
         self._ends: list[tuple[float, str, int]] = []
         self._sequence = 0
+        self._holding = Holding()
         self._to_stop: deque[RequeueJob] = deque()
         self._one_by_one = settings.preemption is Mode.ON
         self._stalling = Stalling(len(jobs), policy.name if policy else settings.policy)
@@ -144,6 +146,8 @@ class Simulation:
                 self._submit(_Run(*self._next, float(self._next[0].duration_s)))
                 self._next = next(self._coming, None)
             self._decide()
+            if self._one_by_one and ((held := self.engine.held()) or self._holding):
+                self._holding.follow(held, {job_id: self._runs[job_id].job.job_id for job_id in held}, now_s)
             self._stalling.instant(self._sequence, now_s)
             if progress is not None:
                 progress(self._ended, now_s)
@@ -167,6 +171,11 @@ class Simulation:
         return commands
 
     @property
+    def holds(self) -> list[Hold]:
+        """What was held, in order of the ends."""
+        return self._holding.rows
+
+    @property
     def events(self) -> int:
         """Count what the engine was told."""
         return self.engine.counters.events
@@ -178,9 +187,11 @@ class Simulation:
         self._runs[run.name] = run
         run.waits_since_s = self.now_s
         runtime_s = round(run.left_s + (self._overheads.restart_cost_s if run.attempt else 0.0))
-        tags = (f"gang:{job.gpus}x1", f"runtime:{min(SECONDS_MAX, runtime_s) or 1}")
+        tags = [f"gang:{job.gpus}x1", f"runtime:{min(SECONDS_MAX, runtime_s) or 1}"]
+        if every_s := round(self._overheads.checkpoint_every_s):
+            tags.append(f"checkpoint:{min(SECONDS_MAX, every_s)}")
         attempt, submitted_s = run.attempt + 1, float(job.submit_s)
-        told = Job(run.name, job.vc, tags=tags, submit_time_s=submitted_s, attempt=attempt)
+        told = Job(run.name, job.vc, tags=tuple(tags), submit_time_s=submitted_s, attempt=attempt)
         self._tell(JobChanged(now_s=self.now_s, job=told))
         self._tell(AsksChanged(now_s=self.now_s, job_id=run.name, attempt=attempt, asks=_asks(job.gpus)))
 
@@ -238,6 +249,8 @@ class Simulation:
                 self._to_stop.append(command)
             elif isinstance(command, RefuseJob):
                 self._refuse(command)
+            elif isinstance(command, WarnJob):
+                self._committed(command.decision_id, ())
         return again
 
     def _start(self, command: PlaceGang) -> None:

@@ -94,6 +94,8 @@ class Summary(msgspec.Struct, kw_only=True):
     relax_after_s: float
     restart_cost_s: float
     checkpoint_every_s: float
+    preemption: bool
+    grace_s: float
     quotas: dict[str, int] | None
     assumptions: list[str]
     warnings: list[str]

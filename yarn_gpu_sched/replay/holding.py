@@ -1,0 +1,33 @@
+"""Which idle GPUs are kept for which job, and for how long: a row for each time, as the independent judge reads it."""
+
+from yarn_gpu_sched.replay.schedule import Hold
+
+
+class Holding:
+    """Follows what is held from instant to instant. ``rows`` are in order of their ends; what lasts no time is none."""
+
+    def __init__(self) -> None:
+        self.rows: list[Hold] = []
+        self._open: dict[tuple[str, str], float] = {}
+
+    def follow(self, held: dict[str, tuple[tuple[str, int], ...]], names: dict[str, str], now_s: float) -> None:
+        """Take what is held from now on: for each job the servers, and the mask of GPUs there; ``names`` of the jobs in the trace."""
+        now = {(names[job_id], _placement(places)) for job_id, places in held.items()}
+        for key in [key for key in self._open if key not in now]:
+            began_s = self._open.pop(key)
+            if began_s < now_s:
+                self.rows.append(Hold(began_s, now_s, *key))
+        for key in sorted(now):
+            self._open.setdefault(key, now_s)
+
+    def __bool__(self) -> bool:
+        """Whether anything is held."""
+        return bool(self._open)
+
+
+def _placement(places: tuple[tuple[str, int], ...]) -> str:
+    return " ".join(f"{server_id}:{'.'.join(map(str, _indices(mask)))}" for server_id, mask in places)
+
+
+def _indices(mask: int) -> list[int]:
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]
