@@ -11,7 +11,7 @@ class Holding:
         self._open: dict[tuple[str, str], float] = {}
 
     def follow(self, held: dict[str, tuple[tuple[str, int], ...]], names: dict[str, str], now_s: float) -> None:
-        """Take what is held from now on: for each job the servers, and the mask of GPUs there; ``names`` of the jobs in the trace."""
+        """Take what is held from now on: for each job the servers, and the mask of GPUs there; ``names`` are those of the trace."""
         now = {(names[job_id], _placement(places)) for job_id, places in held.items()}
         for key in [key for key in self._open if key not in now]:
             began_s = self._open.pop(key)

@@ -107,7 +107,8 @@ def _parents(folder: Path) -> Iterator[None]:
 
 def _write(replay: Replay, folder: Path) -> None:
     write_schedule(folder / "schedule.csv", replay.attempts)
-    write_holds(folder / "holds.csv", replay.holds)
+    if replay.scenario.preemption:
+        write_holds(folder / "holds.csv", replay.holds)
     write_delays(folder / "delays.csv", replay.attempts)
     servers = servers_of(replay.scenario.gpus, replay.scenario.domains)
     listed = replay.scenario.servers
