@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.engine.world import server
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.server import UNKNOWN_RACK
 from yarn_gpu_sched.model.server_use import Part
@@ -160,3 +161,16 @@ def test_with_no_effort_left_nothing_more_is_looked_at() -> None:
     assert pack([Row(0, 100, 100, 0, 0)] * 2, (Kind(1, 0, 2, 1), Kind(1, 0, 1, 1)), effort, strict=True) is None
     assert pack([Row(0, 100, 100, 0, 0)] * 2, (Kind(1, 0, 2, 1), Kind(1, 0, 1, 1)), Effort(), strict=True) is not None
     assert effort.choices == 0
+
+
+def test_nothing_looser_than_the_ceiling_is_looked_for() -> None:
+    """A gang on the ladder looks for its place whenever something was freed: that costs nothing for places that it may not have."""
+    _, index = cluster(*((f"s{number:02}", f"/r{number % 4}", 8 if number < 12 else 1) for number in range(40)))
+    wide, spread = gang(4, 8), gang(8, 4)
+    assert {int(level): index.find("", (wide,), level) is not None for level in Level} == {0: False, 1: False, 2: True}
+    before = index.visits.entries
+    assert index.find("", (wide,), Level.ONE_DOMAIN) is None
+    assert index.visits.entries - before <= 3
+    assert index.find("", (gang(3, 8),), Level.FEWEST_SERVERS) is not None
+    _, index = cluster(*((f"s{number}", "/r1", 4) for number in range(8)))
+    assert {int(level): index.find("", (spread,), level) is not None for level in Level} == {0: False, 1: True, 2: True}

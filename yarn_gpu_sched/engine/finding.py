@@ -70,7 +70,7 @@ def _find_in(core: Core, partition: str, demand: Demand) -> Placement | None:
     if partition not in core.index.partitions:
         return None
     if not demand.reach and len(demand.kinds) == 1:
-        placement = core.index.find(partition, demand.kinds)
+        placement = core.index.find(partition, demand.kinds, demand.ceiling)
         return placement if placement is not None and placement.level <= demand.ceiling else None
     reach = demand.reach or (FREE,) * len(demand.kinds)
     return find_confined(core.index, partition, demand.kinds, reach, demand.ceiling)

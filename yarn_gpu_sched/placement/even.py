@@ -6,7 +6,7 @@ GPUs promise, the servers concerned are looked at one by one.
 
 from collections.abc import Iterator
 
-from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN
+from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, ONE_DOMAIN, Level
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain
 from yarn_gpu_sched.placement.empty import fewest_on_empty
@@ -17,8 +17,8 @@ from yarn_gpu_sched.placement.tally import Tally, at_least, least, plus
 from yarn_gpu_sched.placement.visits import Visits
 
 
-def find_even(partition: Partition, kind: Kind, visits: Visits) -> Placement | None:
-    """Find a place: the fewest servers in one domain, then the tightest domain that holds it, then anywhere."""
+def find_even(partition: Partition, kind: Kind, visits: Visits, ceiling: Level = ANYWHERE) -> Placement | None:
+    """Find a place: the fewest servers in one domain, then the tightest domain that holds it, then anywhere; up to the ceiling."""
     visits.entries += 1
     if partition.slots_free(kind.gpus) < kind.containers:
         return None
@@ -33,13 +33,13 @@ def find_even(partition: Partition, kind: Kind, visits: Visits) -> Placement | N
         portions = _within(partition, _candidates(partition, kind, fewest), kind, fewest, visits)
         if portions is not None:
             return Placement(FEWEST_SERVERS, portions)
-    if fewest is not None:
+    if fewest is not None and ceiling is not FEWEST_SERVERS:
         domains = at_least(partition.slots_of(kind.gpus), kind.containers)
         portions = _within(partition, domains, kind, kind.containers, visits)
         if portions is not None:
             return Placement(ONE_DOMAIN, portions)
     everywhere = (1 << len(partition.domains)) - 1
-    portions = _fill(partition, everywhere, kind, visits)
+    portions = _fill(partition, everywhere, kind, visits) if ceiling is ANYWHERE else None
     return None if portions is None else Placement(ANYWHERE, portions)
 
 

@@ -1,5 +1,6 @@
 """The placement index of a cluster: its partitions, and the door to the search."""
 
+from yarn_gpu_sched.model.assignment import ANYWHERE, Level
 from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.empty import fewest_on_empty, fits_somewhere_empty, plain_needs_spare
 from yarn_gpu_sched.placement.even import find_even
@@ -81,8 +82,11 @@ class FreeIndex:
             found = self.partitions[name] = Partition(place_on_cpu_servers=self._place_on_cpu_servers)
         return found
 
-    def find(self, partition_name: str, kinds: tuple[Kind, ...]) -> Placement | None:
-        """Find a place for all containers of a gang, at the tightest level there is, or None."""
+    def find(self, partition_name: str, kinds: tuple[Kind, ...], ceiling: Level = ANYWHERE) -> Placement | None:
+        """Find a place for all containers of a gang, at the tightest level there is, or None.
+
+        Nothing looser than the ceiling is looked for where that saves work: what is found may be looser all the same.
+        """
         partition = self.partitions.get(partition_name)
         if partition is None:
             return None
@@ -91,7 +95,7 @@ class FreeIndex:
             return find_mixed(partition, kinds, self.visits)
         kind = kinds[0]
         if kind.gpus:
-            return find_even(partition, kind, self.visits)
+            return find_even(partition, kind, self.visits, ceiling)
         return (
             find_plain(partition, kind, self.visits)
             if kind.containers == 1
