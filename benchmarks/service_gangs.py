@@ -98,8 +98,9 @@ def measure() -> Measured:
     """Measure on a service that is stopped afterwards."""
     with service() as (process, address):
         figures = tuple(_figures(process, address))
+    shapes = ", ".join(f"{containers}x{gpus}" for containers, gpus in SHAPES)
     sizes = {"servers": SERVERS, "gpus_a_server": SERVER_GPUS, "vcs": VCS, "parents": PARENTS, "waiting": WAITING}
-    return Measured(figures, configured() | sizes | {"gangs_a_stretch": GANGS, "shapes": SHAPES})
+    return Measured(figures, configured() | sizes | {"gangs_a_stretch": GANGS, "shapes": shapes})
 
 
 def _figures(process: subprocess.Popen[bytes], address: str) -> Iterator[Figure]:
