@@ -158,6 +158,28 @@ def test_a_warned_job_goes_on_and_its_master_knows_what_will_be_stopped(world: W
     assert picture(world) == before
 
 
+def test_so_many_warnings_of_a_job_are_kept_the_latest_last(world: World) -> None:
+    commit(world, gang(put("a", 0, 1)), "c")
+    for number in range(150):
+        warn(world, decision_pb2.WarnJob(job_id="j", attempt=1, diagnostics=str(number)))
+    assert [told.diagnostics for told in world.warnings["j"]] == [str(number) for number in range(50, 150)]
+
+
+def test_a_job_of_one_attempt_neither_starts_anew_nor_is_told_that_it_will(world: World) -> None:
+    first, second = commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
+    world.jobs["j"].job.one_attempt = True
+    before = picture(world)
+    with pytest.raises(RefusedError, match="one attempt only"):
+        warn(world, decision_pb2.WarnJob(job_id="j", attempt=1))
+    with pytest.raises(RefusedError, match="one attempt only") as caught:
+        requeue(world, decision_pb2.RequeueJob(job_id="j", attempt=1))
+    assert caught.value.code == CODES.OUTCOME_CODE_INVALID
+    assert (picture(world), world.warnings) == (before, {})
+    warn(world, decision_pb2.WarnJob(job_id="j", attempt=1, container_ids=[second]))
+    stop(world, decision_pb2.StopContainers(job_id="j", attempt=1, container_ids=[second]))
+    assert list(world.containers) == [first]
+
+
 def test_single_containers_that_are_stopped_are_lost_and_the_others_go_on(world: World) -> None:
     first, second = commit(world, gang(put("a", 0, 1), put("b", 0, 1)), "c")
     changes = stop(world, decision_pb2.StopContainers(job_id="j", attempt=1, container_ids=[second, second]))

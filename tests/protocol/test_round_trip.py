@@ -53,6 +53,7 @@ jobs = st.builds(
     priority=st.integers(-(1 << 31), (1 << 31) - 1),
     keeps_containers=st.booleans(),
     expire_time_s=st.none() | whole_ms,
+    one_attempt=st.booleans(),
 )
 
 

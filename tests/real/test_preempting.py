@@ -38,7 +38,12 @@ def started(joint: ScriptedJoint, app: App, *gpu_indices: int) -> list[str]:
         )
         for index in gpu_indices
     ]
-    outcome = session.outcome(session.place(app.app_id, app.attempt, seats))
+    # What an earlier test has left holds its GPUs until its server says that it has ended.
+    outcome = joint.until(
+        lambda: session.outcome(session.place(app.app_id, app.attempt, seats)),
+        lambda now: now.code != Code.OUTCOME_CODE_NO_FIT,
+        f"GPUs {gpu_indices} are free",
+    )
     assert outcome.code == Code.OUTCOME_CODE_COMMITTED, outcome
     containers = list(outcome.container_ids)
     app.replies(len(containers))
@@ -223,6 +228,8 @@ def test_orders_that_are_refused_change_nothing(scripted: ScriptedJoint) -> None
     app, workers = managed(scripted, 0, 1)
     other = scripted.apps.submit(unmanaged=False, attempts=1).register()
     (others,) = started(scripted, other, 3)
+    jobs = scripted.session().jobs
+    assert [jobs[one.app_id].one_attempt for one in (app, other)] == [False, True]
     held, master, first = scripted.held(), master_of(scripted, app), workers[0]
     no_attempt, invalid = Code.OUTCOME_CODE_NO_ATTEMPT, Code.OUTCOME_CODE_INVALID
     unknown = decision_pb2.StopContainers(job_id="application_1_0001", attempt=1, container_ids=[first])
@@ -233,6 +240,7 @@ def test_orders_that_are_refused_change_nothing(scripted: ScriptedJoint) -> None
         (unknown, no_attempt, "attempt 1 of application_1_0001"),
         (decision_pb2.WarnJob(job_id="job-7", attempt=1), invalid, '"job-7" is no application id'),
         (requeue(other), invalid, f"{other.app_id} has one attempt only"),
+        (warn(other), invalid, f"{other.app_id} has one attempt only"),
         (warn(app, first, others), invalid, f"container {others} is not live"),
         (warn(app, first, "container_1"), invalid, '"container_1" is no container id'),
         (stop(app, first, others), invalid, f"container {others} is not live"),

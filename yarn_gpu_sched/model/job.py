@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     ``submit_time_s`` is by the resource manager's clock and only orders jobs, ties by ``job_id``. ``attempt`` is 0 before the
     first. ``active`` is false until the resource manager lets the job ask for containers. Of higher ``priority`` goes first in its
     virtual cluster. ``keeps_containers``: they outlive an attempt. ``expire_time_s``: when the resource manager will end it, by
-    the resource manager's clock.
+    the resource manager's clock. ``one_attempt``: it cannot start anew, an order to do so is refused.
     """
 
     job_id: str
@@ -47,3 +47,4 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     keeps_containers: bool = False
     expire_time_s: float | None = None
+    one_attempt: bool = False

@@ -84,6 +84,7 @@ def job_message(job: Job) -> job_pb2.Job:
         priority=job.priority,
         keeps_containers=job.keeps_containers,
         expire_time=None if job.expire_time_s is None else timestamp_message(job.expire_time_s),
+        one_attempt=job.one_attempt,
     )
 
 

@@ -132,6 +132,7 @@ def job_value(message: job_pb2.Job) -> Job:
         message.priority,
         message.keeps_containers,
         _time_s(message, "expire_time"),
+        message.one_attempt,
     )
 
 

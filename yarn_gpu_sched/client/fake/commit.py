@@ -46,13 +46,15 @@ def refuse(world: World, order: decision_pb2.RefuseJob) -> list[link_pb2.Change]
 
 def requeue(world: World, order: decision_pb2.RequeueJob) -> list[link_pb2.Change]:
     """End what a job runs, so that it starts anew as a whole; returns what changed."""
-    _current(world, order.job_id, order.attempt)
+    _may_start_anew(_current(world, order.job_id, order.attempt))
     return world.start_anew(order.job_id)
 
 
 def warn(world: World, order: decision_pb2.WarnJob) -> None:
-    """Tell a job's master which of its containers will be stopped: those named, or all that are live."""
-    _current(world, order.job_id, order.attempt)
+    """Tell a job's master which of its containers will be stopped: those named, or all, for the job is to start anew."""
+    known = _current(world, order.job_id, order.attempt)
+    if not order.container_ids:
+        _may_start_anew(known)
     told = decision_pb2.WarnJob()
     told.CopyFrom(order)
     del told.container_ids[:]
@@ -71,6 +73,12 @@ def stop(world: World, order: decision_pb2.StopContainers) -> list[link_pb2.Chan
             detail = f"container {container_id} is the master of job {order.job_id}"
             raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, detail)
     return [change for container_id in gone for change in world.release(container_id, lost=True)]
+
+
+def _may_start_anew(known: KnownJob) -> None:
+    if known.job.one_attempt:
+        detail = f"job {known.job.job_id} has one attempt only: its end would be the job's"
+        raise RefusedError(decision_pb2.OUTCOME_CODE_INVALID, detail)
 
 
 def _live(world: World, job_id: str, named: Iterable[str]) -> list[str]:

@@ -178,11 +178,12 @@ class FakeResourceManager:
         user: str = "someone",
         name: str = "",
         unmanaged: bool = True,
+        one_attempt: bool = False,
     ) -> str:
         """Submit a job whose master runs elsewhere; a gang has the tag gang:N or gang:NxG.
 
         When the service has it start anew, an ``unmanaged`` master goes on and asks again; any other's attempt ends, and
-        the next one asks.
+        the next one asks. With ``one_attempt`` there is no next one: it refuses to start anew.
         """
         now = Timestamp()
         now.GetCurrentTime()
@@ -196,6 +197,7 @@ class FakeResourceManager:
             attempt=1,
             active=True,
             unmanaged=unmanaged,
+            one_attempt=one_attempt,
         )
         with self._changed:
             self._world.jobs[job_id] = KnownJob(job)

@@ -235,7 +235,9 @@ class WarnJob(_message.Message):
     """Why, for the log: YARN's message to the master has no text."""
     @_builtins.property
     def container_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The containers, at most 16,384; none named: all that are live in the attempt. One that is not live refuses all."""
+        """The containers, at most 16,384; none named: all that are live in the attempt, since the job is to
+        start anew; one that cannot refuses it. One that is not live refuses all.
+        """
 
     def __init__(
         self,

@@ -98,6 +98,7 @@ class Job(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     KEEPS_CONTAINERS_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    ONE_ATTEMPT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Unique name, for YARN the application id. At most 256 characters."""
     virtual_cluster: _builtins.str
@@ -118,6 +119,8 @@ class Job(_message.Message):
     """Priority among the jobs of its virtual cluster: higher goes first (YARN: the application's priority)."""
     keeps_containers: _builtins.bool
     """True when its containers outlive an attempt (YARN: keep-containers-across-application-attempts)."""
+    one_attempt: _builtins.bool
+    """True when it cannot start anew: the end of its attempt would be its own (YARN: at most one attempt, of a master that YARN runs)."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Application tags. Those that begin with "gang:" are read by the service."""
@@ -146,10 +149,11 @@ class Job(_message.Message):
         priority: _builtins.int = ...,
         keeps_containers: _builtins.bool = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        one_attempt: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "submit_time", b"submit_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "attempt", b"attempt", "expire_time", b"expire_time", "job_id", b"job_id", "keeps_containers", b"keeps_containers", "name", b"name", "priority", b"priority", "recovered", b"recovered", "submit_time", b"submit_time", "tags", b"tags", "unmanaged", b"unmanaged", "user", b"user", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "attempt", b"attempt", "expire_time", b"expire_time", "job_id", b"job_id", "keeps_containers", b"keeps_containers", "name", b"name", "one_attempt", b"one_attempt", "priority", b"priority", "recovered", b"recovered", "submit_time", b"submit_time", "tags", b"tags", "unmanaged", b"unmanaged", "user", b"user", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,9 +49,7 @@ final class Orders {
    */
   private void requeue(RequeueJob job) throws Refusal {
     FiCaSchedulerApp attempt = current(job.getJobId(), job.getAttempt());
-    RMApp app = context.getRMApps().get(attempt.getApplicationId());
-    boolean again = app != null && (app.getMaxAppAttempts() > 1 || app.getApplicationSubmissionContext().getUnmanagedAM());
-    require(again, OUTCOME_CODE_INVALID, "%s has one attempt only: its end would be the application's", attempt.getApplicationId());
+    requireAnew(attempt.getApplicationId());
     LOG.info("{} starts anew: {}", attempt.getApplicationId(), said(job.getDiagnostics()));
     List<RMContainer> live = new ArrayList<>(attempt.getLiveContainers());
     List<RMContainer> masters = live.stream().filter(one -> Words.master(context, one)).collect(Collectors.toList());
@@ -59,12 +57,20 @@ final class Orders {
     for (RMContainer one : masters.isEmpty() ? live : masters) preempt(one, job.getDiagnostics());
   }
 
-  /** The master reads it in the reply to its next heartbeat. */
+  private void requireAnew(ApplicationId id) throws Refusal {
+    RMApp app = context.getRMApps().get(id);
+    require(app != null && Words.startsAnew(app), OUTCOME_CODE_INVALID, "%s has one attempt only: its end would be the application's", id);
+  }
+
+  /** The master reads it in the reply to its next heartbeat. Who names no container means all: what can't start anew is not warned of that. */
   private void warn(WarnJob job) throws Refusal {
     FiCaSchedulerApp attempt = current(job.getJobId(), job.getAttempt());
     require(!attempt.isWaitingForAMContainer(), OUTCOME_CODE_NO_ATTEMPT, "%s has no master yet that could be told", attempt.getApplicationAttemptId());
     Collection<RMContainer> named = named(attempt, job.getContainerIdsList());
-    if (named.isEmpty()) named = attempt.getLiveContainers();
+    if (named.isEmpty()) {
+      requireAnew(attempt.getApplicationId());
+      named = attempt.getLiveContainers();
+    }
     require(!named.isEmpty(), OUTCOME_CODE_INVALID, "%s runs nothing", attempt.getApplicationAttemptId());
     LOG.info("{} is warned of the end of {} containers: {}", attempt.getApplicationId(), named.size(), said(job.getDiagnostics()));
     for (RMContainer one : named) attempt.markContainerForPreemption(one.getContainerId());

@@ -152,7 +152,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
         .setSubmitTime(timestamp(app.getSubmitTime()))
         .setAttempt(attempt == null ? 0 : attempt.getApplicationAttemptId().getAttemptId())
         .setActive(attempt != null && active(attempt)).setRecovered(scheduler.recovered(id))
-        .setUnmanaged(app.getApplicationSubmissionContext().getUnmanagedAM())
+        .setUnmanaged(app.getApplicationSubmissionContext().getUnmanagedAM()).setOneAttempt(!Words.startsAnew(app))
         .setKeepsContainers(app.getApplicationSubmissionContext().getKeepContainersAcrossApplicationAttempts())
         .setPriority(attempt == null || attempt.getPriority() == null ? 0 : attempt.getPriority().getPriority());
     Long expiresMs = app.getApplicationTimeouts().get(ApplicationTimeoutType.LIFETIME);

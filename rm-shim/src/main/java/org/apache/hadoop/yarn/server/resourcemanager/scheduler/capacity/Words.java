@@ -36,6 +36,9 @@ final class Words {
     return attempt.getMasterContainer() == null || attempt.getMasterContainer().getId().equals(one.getContainerId());
   }
 
+  /** Whether the end of an attempt, or of all that runs without YARN's master, leaves the application. */
+  static boolean startsAnew(RMApp app) { return app.getMaxAppAttempts() > 1 || app.getApplicationSubmissionContext().getUnmanagedAM(); }
+
   /** Whole GPUs; 0 where the cluster does not know the type. */
   static int gpus(org.apache.hadoop.yarn.api.records.Resource resource) {
     Integer index = ResourceUtils.getResourceTypeIndex().get(ResourceInformation.GPU_URI);
