@@ -31,9 +31,9 @@ class Reclaiming(World):
         self.ask(job_id, ask(containers, worker(gpus)))
         self.step()
 
-    def singles(self, job_id: str, containers: int, gpus: int, vc: str = "root.a") -> None:
+    def singles(self, job_id: str, containers: int, gpus: int, vc: str = "root.a", **fields: object) -> None:
         """Submit an application without a gang."""
-        self.submit(job_id, vc=vc)
+        self.submit(job_id, vc=vc, **fields)
         self.ask(job_id, ask(containers, worker(gpus)))
         self.step()
 

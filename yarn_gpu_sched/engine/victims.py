@@ -70,8 +70,8 @@ def candidates(core: Core, want: JobWant) -> Candidates:
     for vc in _lenders(core, want):
         for one in borrowed_by(core, vc, partition):
             record = one.record
-            if not _may_be_victim(core, record, want.job_id):
-                continue
+            if not _may_be_victim(core, record, want.job_id) or (one.container is None and record.job.one_attempt):
+                continue  # to stop all of a job that cannot start anew would be its end
             assert record.started_s is not None
             ripe_s = record.started_s + settings.preempt_min_run_s
             if ripe_s > now_s:
