@@ -195,32 +195,6 @@ def test_of_an_application_without_a_gang_single_containers_go_the_youngest_firs
     assert len(view.preempted) == 1
 
 
-def test_applications_with_an_unmanaged_master_are_never_stopped() -> None:
-    world = Reclaiming(4)
-    world.configure("root.a", quota_gpus=0)
-    world.configure("root.b", quota_gpus=4)
-    world.gang("a1", 4, 1, unmanaged=True)
-    world.step(1_000.0)
-    world.gang("b1", 4, 1, "root.b")
-    world.step(3_000.0)
-    assert world.stopped() == []
-
-
-def test_a_job_that_cannot_start_anew_is_not_stopped_as_a_whole_but_single_containers_of_it_may_be() -> None:
-    world = Reclaiming(4, 4)
-    world.configure("root.a", quota_gpus=0)
-    world.configure("root.b", quota_gpus=8)
-    world.singles("a1", 4, 1, one_attempt=True)
-    world.gang("a2", 4, 1, one_attempt=True)
-    world.step(1_000.0)
-    world.gang("b1", 4, 1, "root.b")
-    world.step(3_000.0)
-    assert world.stopped() == ["a1"] * 4
-    world.gang("b2", 4, 1, "root.b")
-    world.step(5_000.0)
-    assert (world.stopped(), world.runs("b1"), world.runs("b2")) == (["a1"] * 4, True, False)
-
-
 def test_what_the_gang_takes_that_is_free_is_held_from_the_beginning() -> None:
     """Nobody else gets it during the grace, and it counts as use of the one for which it is held."""
     world = Reclaiming(5, 5)
