@@ -87,8 +87,8 @@ class Changes:
         path.write_text("".join(f"{host}\n" for host in hosts))
         self.joint.cluster.configure({EXCLUDED: str(path)})
         graceful = ["-g", str(timeout_s), "-server"] if gracefully else []
-        done = self.joint.cluster.yarn("rmadmin", "-refreshNodes", *graceful)
-        assert done.returncode == 0, done.stderr
+        done = self.joint.yarn("rmadmin", "-refreshNodes", *graceful)
+        assert done.returncode == 0, done.stdout
 
     def undo(self) -> None:
         """Have all as it was."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -100,6 +101,11 @@ class Joint:
         return self.cluster.logs()["rm"]
 
     # The stock command line
+
+    def yarn(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `yarn rmadmin` or `yarn application` as it is, but without a JVM of its own; whatever its exit code."""
+        done = self.apps.ask("yarn", arguments=arguments)
+        return subprocess.CompletedProcess(["yarn", *arguments], int(done["code"]), str(done["output"]), "")
 
     def distributed_shell(self, workers: Path, until: str, *options: str) -> YarnRun:
         """Submit workers by the stock `yarn jar`; goes on while the client waits for the application's end."""

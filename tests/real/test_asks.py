@@ -106,8 +106,8 @@ def test_a_job_whose_priority_is_raised_passes_the_others(joint: ServedJoint) ->
     for app in (first, second):
         app.allocate(gpus(4, 4))
         joint.await_state(app.app_id, FULL)
-    done = joint.cluster.yarn("application", "-appId", second.app_id, "-updatePriority", "5")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("application", "-appId", second.app_id, "-updatePriority", "5")
+    assert done.returncode == 0, done.stdout
     joint.until(lambda: joint.client.job(second.app_id).job.priority, lambda now: now == 5, "the service is told")
     holder.finish()
     second.hold(4)
@@ -118,8 +118,8 @@ def test_a_job_that_is_moved_to_another_queue_is_charged_there(joint: ServedJoin
     app = registered(joint, "gang:2x2")
     app.allocate(gpus(2, 2))
     app.hold(2)
-    done = joint.cluster.yarn("application", "-appId", app.app_id, "-changeQueue", "debounced")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("application", "-appId", app.app_id, "-changeQueue", "debounced")
+    assert done.returncode == 0, done.stdout
     joint.until(
         joint.gpus_used,
         lambda now: now == {"root.default": 0, "root.debounced": 4, "root.small": 0},
@@ -169,8 +169,8 @@ def swapped(joint: ServedJoint) -> Iterator[ServedJoint]:
 
 def refresh(joint: ServedJoint, gangs: dict[str, str | None]) -> None:
     joint.cluster.configure({f"yarn.scheduler.capacity.root.{queue}.ygs.gang": gang for queue, gang in gangs.items()})
-    done = joint.cluster.yarn("rmadmin", "-refreshQueues")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("rmadmin", "-refreshQueues")
+    assert done.returncode == 0, done.stdout
     expected = {f"root.{queue}" for queue, gang in gangs.items() if gang}
 
     def gather() -> set[str]:

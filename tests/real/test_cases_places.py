@@ -41,8 +41,8 @@ def labelled(joint: ServedJoint) -> Iterator[ServedJoint]:
 
 
 def rmadmin(joint: ServedJoint, *command: str) -> None:
-    done = joint.cluster.yarn("rmadmin", *command)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("rmadmin", *command)
+    assert done.returncode == 0, done.stdout
 
 
 def await_partitions(joint: ServedJoint, expected: dict[str, str]) -> None:
@@ -249,8 +249,8 @@ def test_a_job_that_waits_and_is_moved_is_placed_and_charged_where_it_went(joint
     holder.hold(4)
     app = gang(joint, 4, 4)
     joint.await_state(app.app_id, FULL)
-    done = joint.cluster.yarn("application", "-appId", app.app_id, "-changeQueue", "debounced")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("application", "-appId", app.app_id, "-changeQueue", "debounced")
+    assert done.returncode == 0, done.stdout
     queue = lambda: joint.client.job(app.app_id).job.virtual_cluster  # noqa: E731 - one line, used once
     joint.until(queue, lambda now: now == "root.debounced", "the service knows the queue")
     holder.finish()

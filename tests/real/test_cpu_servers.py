@@ -1,4 +1,7 @@
-"""Servers without GPUs stay with stock placement, whatever becomes of the service and whoever waits for GPUs."""
+"""Servers without GPUs stay with stock placement, whatever becomes of the service and whoever waits for GPUs.
+
+All that goes on here goes on in the time of which the ResourceManager's log is looked at in the end.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import spells
+from tests.real import beside, spells
 from tests.real.apps import App, gpus, plain
 from tests.real.joint import FULL, Held, ServedJoint
 
-pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.both, pytest.mark.timeout(400)]
 
 LOG_S = 60.0
 HEARTBEATS_S = 5  # a server's, by HEARTBEAT_MS of conftest.py
@@ -39,7 +42,7 @@ def pending(served_joint: ServedJoint) -> Iterator[Pending]:
     """Let two applications hold all GPUs and a third wait, with an ask that but for its GPU fits the CPU server."""
     served_joint.clear()
     served_joint.await_connected()
-    _holding(served_joint, 3)
+    first = _holding(served_joint, 3)
     last = _holding(served_joint, 1)
     waiter = served_joint.apps.submit(name="waiter", tags=["gang:5"]).register()
     waiter.allocate(gpus(5))
@@ -47,6 +50,9 @@ def pending(served_joint: ServedJoint) -> Iterator[Pending]:
     workers = served_joint.folder / "workers" / "cpu-servers"
     offset = served_joint.rm_log().stat().st_size
     yield Pending(served_joint, waiter, last, workers, time.monotonic(), offset)
+    for holder in (first, last):
+        holder.kill()
+    waiter.hold(5)
     served_joint.clear()
 
 
@@ -76,16 +82,22 @@ def test_a_job_without_gpus_finishes_beside_a_waiting_gang_and_sees_no_gpu(pendi
     assert [spell.gpus for spell in seen.values()] == [()] * 4
 
 
-def test_a_job_without_gpus_finishes_on_the_cpu_server_while_the_service_is_away(pending: Pending) -> None:
-    joint = pending.joint
-    joint.cluster.kill("service")
-    try:
-        joint.until(lambda: joint.counters()["Connected"], lambda up: up == 0, "the shim has noticed")
+def _pi(pending: Pending) -> str:
+    jar = pending.joint.cluster.mapreduce_examples_jar
+    done = pending.joint.cluster.yarn("jar", jar, "pi", "1", "20", timeout_s=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_mapreduce_finishes_while_gangs_run_and_another_waits(pending: Pending) -> None:
+    assert "Estimated value of Pi is 3." in _pi(pending)
+
+
+def test_mapreduce_and_a_job_without_gpus_finish_on_the_cpu_server_while_the_service_is_away(pending: Pending) -> None:
+    with beside.service_away(pending.joint):
         seen = _run_without_gpus(pending, "away")
-    finally:
-        joint.cluster.start("service")
-    assert [(spell.server, spell.gpus) for spell in seen.values()] == [("cpu-1", ())] * 4
-    joint.await_connected()
+        assert [(spell.server, spell.gpus) for spell in seen.values()] == [("cpu-1", ())] * 4
+        assert "Estimated value of Pi is 3." in _pi(pending)
 
 
 def test_gpu_asks_neither_land_nor_reserve_on_a_cpu_server(pending: Pending) -> None:

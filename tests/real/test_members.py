@@ -75,8 +75,8 @@ def test_a_member_without_gpus_is_had_at_once_where_yarn_places_it_and_the_other
 
 
 def test_a_gang_whose_keys_name_two_partitions_is_ended_and_told_so(joint: ServedJoint) -> None:
-    done = joint.cluster.yarn("rmadmin", "-addToClusterNodeLabels", "lent(exclusive=false)")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("rmadmin", "-addToClusterNodeLabels", "lent(exclusive=false)")
+    assert done.returncode == 0, done.stdout
     app = registered(joint, "gang:1x4+1")
     app.allocate(gpus(1, 4, key=1, label="lent"), plain(1, key=2))
     ended = joint.until(lambda: joint.app(app.app_id), lambda now: now["state"] == "KILLED", "it is refused")

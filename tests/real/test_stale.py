@@ -231,8 +231,8 @@ def test_a_server_that_the_application_blacklisted(stage: Stage) -> None:
 def test_a_server_that_got_another_label_than_was_asked_for(stage: Stage) -> None:
     moved = stage.servers[1]
     for command in (["-addToClusterNodeLabels", "fast"], ["-replaceLabelsOnNode", f"{moved}=fast"]):
-        done = stage.joint.cluster.yarn("rmadmin", *command)
-        assert done.returncode == 0, done.stderr
+        done = stage.joint.yarn("rmadmin", *command)
+        assert done.returncode == 0, done.stdout
     stage.joint.until(
         lambda: stage.session.servers[moved].partition, lambda label: label == "fast", "the shim tells the new label"
     )

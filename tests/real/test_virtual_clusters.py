@@ -52,8 +52,8 @@ def ygs(joint: ServedJoint, *arguments: str) -> dict[str, Any]:
 
 def diagnostics(joint: ServedJoint, app: App) -> str:
     """Return what `yarn application -status` shows as an application's diagnostics."""
-    done = joint.cluster.yarn("application", "-status", app.app_id)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("application", "-status", app.app_id)
+    assert done.returncode == 0, done.stdout
     found = re.search(r"^\tDiagnostics : (.*)$", done.stdout, re.MULTILINE)
     assert found is not None, done.stdout
     return found[1]
@@ -61,8 +61,8 @@ def diagnostics(joint: ServedJoint, app: App) -> str:
 
 def move(joint: ServedJoint, app: App, queue: str) -> None:
     """Move an application to another queue, as its owner does."""
-    done = joint.cluster.yarn("application", "-movetoqueue", app.app_id, "-queue", queue)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = joint.yarn("application", "-movetoqueue", app.app_id, "-queue", queue)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_queue_borrows_what_another_does_not_use_up_to_its_maximum_and_the_other_is_served_next(

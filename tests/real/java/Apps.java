@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.github.yarn_gpu_sched.load.ResourceManager;
 import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -51,7 +53,8 @@ public final class Apps {
   /** Serve requests until standard input ends. The argument is the folder where am.sh leaves its tokens. */
   public static void main(String[] arguments) throws Exception {
     Apps apps = new Apps(Path.of(arguments[0]));
-    PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+    PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+    System.setOut(System.err); // whatever Hadoop prints is no answer
     ExecutorService threads = Executors.newCachedThreadPool();
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -106,6 +109,8 @@ public final class Apps {
         return report(ApplicationId.fromString(request.get("app").asText()));
       case "attempts":
         return attempts(ApplicationId.fromString(request.get("app").asText()));
+      case "yarn":
+        return new YarnCommand(conf).run(request.get("arguments"));
       case "ghost":
         return ghosts.appear(request);
       case "ghost_gone":
