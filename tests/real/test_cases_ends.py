@@ -156,7 +156,8 @@ def test_kills_at_random_moments_of_a_gangs_life_leave_nothing_behind(joint: Ser
     for number in range(KILLS):
         app = joint.apps.submit(name=f"killed-{number}", tags=["gang:3x4"]).register()
         asked = joint.apps.begin("allocate", app=app.app_id, asks=[gpus(3, 4)])
-        until_s = time.monotonic() + 2 * placed_s * draw.random()
+        # At once, soon, at any time until it is placed, and when it surely is.
+        until_s = time.monotonic() + placed_s * (0.0, draw.random() ** 4, draw.random(), 2.0)[number % 4]
         while time.monotonic() < until_s:
             pass  # a moment is meant, not a condition
         killed = joint.apps.begin("kill", app=app.app_id)
