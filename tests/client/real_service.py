@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,24 @@ _REPOSITORY = Path(__file__).parents[2]
 @contextmanager
 def real_service(folder: Path, *options: str) -> Iterator[str]:
     """Run `ygs serve` on a port that the system chooses; yields the address."""
+    with _started(folder, options) as (process, address):
+        try:
+            yield address
+        finally:
+            process.terminate()
+            assert process.wait(WAIT_S) == 0, (folder / "service.log").read_text()
+
+
+@contextmanager
+def killed_service(folder: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """Run `ygs serve` for who kills it; yields the address and the process's id."""
+    with _started(folder, options) as (process, address):
+        yield address, process.pid
+        assert process.wait(WAIT_S) == -signal.SIGKILL
+
+
+@contextmanager
+def _started(folder: Path, options: tuple[str, ...]) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     log = folder / "service.log"
     program = "from yarn_gpu_sched.cli import main; main()"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("YGS_")}
@@ -27,10 +46,11 @@ def real_service(folder: Path, *options: str) -> Iterator[str]:
             env={**environment, "PYTHONPATH": str(_REPOSITORY)},
         )
     try:
-        yield _address(process, log)
+        yield process, _address(process, log)
     finally:
-        process.terminate()
-        assert process.wait(WAIT_S) == 0, log.read_text()
+        if process.poll() is None:
+            process.kill()
+            process.wait(WAIT_S)
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:

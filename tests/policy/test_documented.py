@@ -56,7 +56,7 @@ def test_every_default_is_the_setting_s() -> None:
         field = Settings.model_fields[setting]
         extra = field.json_schema_extra
         assert isinstance(extra, dict)
-        assert value == (f"{field.default:g}" if isinstance(field.default, float) else field.default), setting
+        assert value == (field.default or "none" if isinstance(field.default, str) else f"{field.default:g}"), setting
         assert right == extra["right"], setting
     assert (rows("| default | value |")[-1][1], 16) == ("16", HISTORY_MAX)
 

@@ -29,6 +29,8 @@ def test_the_bounds_are_those_that_the_protocol_states() -> None:
         "QUEUE_LEVELS_MAX": 64,
         "AGENT_CHARACTERS_MAX": 128,
         "TEXT_CHARACTERS_MAX": 4_096,
+        "REASON_CHARACTERS_MAX": 500,
+        "CALLER_CHARACTERS_MAX": 128,
         "TAGS_MAX": 100,
         "PLACES_MAX": 4_096,
         "PARTITIONS_MAX": 64,

@@ -17,7 +17,7 @@ from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import BOUND_S, Ended, RawLink, ended_by
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
-from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, jobs_pb2, jobs_pb2_grpc
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, jobs_pb2, jobs_pb2_grpc, preemption_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.pages import page_token
 
@@ -31,6 +31,10 @@ UNARY = [
     "ClusterService/GetCluster",
     "ClusterService/ListServers",
     "ClusterService/ListVirtualClusters",
+    "PreemptionService/GetPreemption",
+    "PreemptionService/SetPreemptionMode",
+    "PreemptionService/PreviewPreemption",
+    "PreemptionService/ReportCheckpoint",
 ]
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 STREAMING = ["JobsService/WatchJobs"]
@@ -58,7 +62,7 @@ async def refused(channel: aio.Channel, method: str, data: bytes) -> Ended:
 async def test_garbage_is_refused_and_a_good_call_follows(
     service: Service, channel: aio.Channel, method: str, data: bytes
 ) -> None:
-    if method == "ClusterService/GetCluster" and data != b"\xff\xff\xff":
+    if method in ("ClusterService/GetCluster", "PreemptionService/GetPreemption") and data != b"\xff\xff\xff":
         data = b"\x0a\x10half"  # a message without fields takes any text
     ended = await refused(channel, method, data)
     assert (ended.code, ended.reason) == (Code.INVALID_ARGUMENT, "UNREADABLE_MESSAGE")
@@ -111,6 +115,9 @@ async def test_an_unknown_method_is_unimplemented(channel: aio.Channel) -> None:
 
 
 BAD_FIELDS: dict[str, tuple[Message, str]] = {
+    "PreemptionService/SetPreemptionMode": (preemption_pb2.SetPreemptionModeRequest(reason="why"), "mode"),
+    "PreemptionService/PreviewPreemption": (preemption_pb2.PreviewPreemptionRequest(), "job_id"),
+    "PreemptionService/ReportCheckpoint": (preemption_pb2.ReportCheckpointRequest(job_id="j" * 257), "job_id"),
     "JobsService/GetJob": (jobs_pb2.GetJobRequest(), "job_id"),
     "JobsService/GetWaitingReason": (jobs_pb2.GetWaitingReasonRequest(job_id="j" * 257), "job_id"),
     "JobsService/WatchJobs": (jobs_pb2.WatchJobsRequest(virtual_cluster="v" * 1_025), "virtual_cluster"),
@@ -136,7 +143,15 @@ async def test_an_unknown_state_is_a_bad_field(channel: aio.Channel) -> None:
     assert ended.fields == ["state"]
 
 
-@pytest.mark.parametrize("method", ["JobsService/GetJob", "JobsService/GetWaitingReason"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "JobsService/GetJob",
+        "JobsService/GetWaitingReason",
+        "PreemptionService/PreviewPreemption",
+        "PreemptionService/ReportCheckpoint",
+    ],
+)
 async def test_an_unknown_job_is_not_found(channel: aio.Channel, method: str) -> None:
     request = jobs_pb2.GetJobRequest(job_id="job-\x1b[31m")
     ended = await refused(channel, method, request.SerializeToString())

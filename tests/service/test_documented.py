@@ -67,7 +67,7 @@ def test_every_reason_of_a_refusal() -> None:
         for call in calls(helper):
             reasons |= {text for text in constants(call.args) if re.fullmatch("[A-Z_]+", text)}
     reasons |= {"TOO_MUCH_UNREAD", "TOO_MUCH_UNANSWERED"}
-    of_other_calls = {"UNKNOWN_JOB", "ANSWER_TOO_LARGE", "TOO_MANY_WATCHERS", "READS_TOO_SLOWLY"}
+    of_other_calls = {"NOT_RUNNING", "UNKNOWN_JOB", "ANSWER_TOO_LARGE", "TOO_MANY_WATCHERS", "READS_TOO_SLOWLY"}
     told = set(re.findall("`([A-Z_]+)`", TEXT.partition("| reason | status")[2].partition("\n\n")[0]))
     assert told == reasons - of_other_calls
 

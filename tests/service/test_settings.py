@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from yarn_gpu_sched.engine import EngineSettings
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.policy import POLICIES, Preemptive, policy_named
 from yarn_gpu_sched.service import BadSettings, Problem, Settings, check_config, load_settings
 from yarn_gpu_sched.service.server import _engine_settings
@@ -48,7 +49,7 @@ def test_flags_may_be_texts() -> None:
 
 
 def test_every_default_reaches_the_engine() -> None:
-    assert _engine_settings(Settings()) == EngineSettings(policy="philly", relax_after_s=150.0)
+    assert _engine_settings(Settings()) == EngineSettings(policy="philly", relax_after_s=150.0, preemption=Mode.OBSERVE)
 
 
 def test_every_setting_reaches_the_engine() -> None:
@@ -64,10 +65,18 @@ def test_every_setting_reaches_the_engine() -> None:
         "gather_s": 8,
         "relax_after_s": 9,
         "relax_after_max_s": 10,
+        "preempt_threshold_percent": 95,
+        "preempt_after_s": 11,
+        "preempt_grace_s": 12,
+        "preempt_hold_s": 13,
+        "preempt_min_run_s": 14,
+        "preempt_spare_after": 15,
+        "preempt_victims_per_minute": 17,
+        "preempt_pause_s": 18,
         "policy": "sjf",
     }
-    given = Settings(**same, cpu_servers="service")
-    wanted = EngineSettings(**same, place_on_cpu_servers=True)
+    given = Settings(**same, cpu_servers="service", preemption="on")
+    wanted = EngineSettings(**same, place_on_cpu_servers=True, preemption=Mode.ON)
     assert _engine_settings(given) == wanted
 
 
@@ -107,6 +116,11 @@ WRONG = {
     "recorder_files_max = 1": "must be 2 to 10000",
     'log_level = "loud"': "must be debug, info, warning or error",
     "watchers_max = 0": "must be 1 to 128",
+    'preemption = "armed"': "must be off, observe or on",
+    "preempt_threshold_percent = 89": "must be 90 to 100",
+    "preempt_hold_s = 0": "must be 1 to 3600",
+    "preempt_victims_per_minute = 0": "must be 1 to 10000",
+    'state_dir = "state"': "must be an absolute path",
     'policy = "luck"': "must be philly, fifo, fifo_strict or sjf",
     "relax_after_s = 0.0001": "must be 0, or 0.001 to 86400",
     'cpu_servers = "ours"': "must be stock or service",

@@ -1,4 +1,4 @@
-"""Reading jobs and the cluster from the scheduling service."""
+"""Reading jobs and the cluster from the scheduling service, and the little that people and jobs tell it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from yarn_gpu_sched.protocol.v1 import (
     job_pb2,
     jobs_pb2,
     jobs_pb2_grpc,
+    preemption_pb2,
+    preemption_pb2_grpc,
     virtual_cluster_pb2,
 )
 
@@ -29,7 +31,7 @@ PAGES_MAX = 100_000
 
 
 class Client:
-    """Reads jobs, servers and virtual clusters. Safe to share between threads.
+    """Reads jobs, servers and virtual clusters, switches preemption, reports checkpoints. Safe to share between threads.
 
     ``target`` is host:port. ``timeout_s`` bounds every call together with its repetitions;
     ``attempts_max`` bounds these. Every method raises a `ServiceError` of
@@ -47,6 +49,7 @@ class Client:
         self._channel = open_channel(target)
         self._jobs = jobs_pb2_grpc.JobsServiceStub(self._channel)
         self._cluster = cluster_pb2_grpc.ClusterServiceStub(self._channel)
+        self._preemption = preemption_pb2_grpc.PreemptionServiceStub(self._channel)
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +132,35 @@ class Client:
         """Return totals and the state of the link to the resource manager."""
         return self._read(self._cluster.GetCluster, cluster_pb2.GetClusterRequest())
 
-    def _read(self, method: grpc.UnaryUnaryMultiCallable[Request, Answer], request: Request) -> Answer:
+    def preemption(self) -> preemption_pb2.GetPreemptionResponse:
+        """Return whether borrowed jobs are stopped for others, why, and what is under way."""
+        return self._read(self._preemption.GetPreemption, preemption_pb2.GetPreemptionRequest())
+
+    def set_preemption(
+        self, mode: preemption_pb2.PreemptionMode.ValueType, reason: str, *, by: str = "", dry_run: bool = False
+    ) -> preemption_pb2.SetPreemptionModeResponse:
+        """Switch preemption, and return what that changed; it holds when this returns. ``dry_run``: what it would change.
+
+        ``by`` is shown with the reason, and not checked. It is never repeated by itself: another may have
+        switched it meanwhile.
+        """
+        request = preemption_pb2.SetPreemptionModeRequest(mode=mode, reason=reason, by=by, dry_run=dry_run)
+        return self._read(self._preemption.SetPreemptionMode, request, attempts_max=1)
+
+    def preview_preemption(self, job_id: str) -> preemption_pb2.PreviewPreemptionResponse:
+        """Return whom a job would have stopped, or which condition fails; nothing is changed. `NotFoundError`."""
+        return self._read(self._preemption.PreviewPreemption, preemption_pb2.PreviewPreemptionRequest(job_id=job_id))
+
+    def report_checkpoint(self, job_id: str, attempt: int = 0) -> int:
+        """Report that what a job has done until now is written down; return the attempt of which that is noted.
+
+        ``attempt`` 0: whichever runs. `NotFoundError`; `RejectedError` if the job, or this attempt of it, does not run.
+        """
+        request = preemption_pb2.ReportCheckpointRequest(job_id=job_id, attempt=attempt)
+        return self._read(self._preemption.ReportCheckpoint, request).attempt
+
+    def _read(
+        self, method: grpc.UnaryUnaryMultiCallable[Request, Answer], request: Request, attempts_max: int = 0
+    ) -> Answer:
         call: Callable[[float], Answer] = lambda left_s: method(request, timeout=left_s)  # noqa: E731 - typed here
-        return repeat_read(call, timeout_s=self._timeout_s, attempts_max=self._attempts_max)
+        return repeat_read(call, timeout_s=self._timeout_s, attempts_max=attempts_max or self._attempts_max)

@@ -35,6 +35,7 @@ def preemption_view(core: Core) -> PreemptionView:
         stopped_last_minute=preemption.stopped_since(core.now_s),
         per_minute_max=core.settings.preempt_victims_per_minute,
         plans=tuple(_plan_view(core, plan) for _, plan in sorted(preemption.plans.items())),
+        observed=tuple(preemption.observed.items()),
     )
 
 

@@ -62,6 +62,7 @@ class PreemptionView(msgspec.Struct, frozen=True):
     """Whether preemption is armed, why, and what is under way. ``quiet_until_s``: nobody is stopped before.
 
     ``stopped_last_minute`` jobs, or single containers, were stopped in the last minute, at most ``per_minute_max`` are.
+    ``observed``: for which gangs that wait it was observed that others would be stopped, and when last.
     """
 
     mode: Mode
@@ -70,6 +71,7 @@ class PreemptionView(msgspec.Struct, frozen=True):
     stopped_last_minute: int
     per_minute_max: int
     plans: tuple[PlanView, ...] = ()
+    observed: tuple[tuple[str, float], ...] = ()
 
 
 class JobView(msgspec.Struct, frozen=True):

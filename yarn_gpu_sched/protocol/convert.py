@@ -22,6 +22,12 @@ from yarn_gpu_sched.protocol.messages import (
     virtual_cluster_message,
     waiting_message,
 )
+from yarn_gpu_sched.protocol.preemptions import (
+    preempted_message,
+    preemption_message,
+    preview_message,
+    victim_message,
+)
 from yarn_gpu_sched.protocol.values import (
     ask_value,
     asks_value,
@@ -58,6 +64,9 @@ __all__ = [
     "job_value",
     "job_view_message",
     "outlook_message",
+    "preempted_message",
+    "preemption_message",
+    "preview_message",
     "registration",
     "resource_message",
     "resource_value",
@@ -65,6 +74,7 @@ __all__ = [
     "server_value",
     "server_view_message",
     "timestamp_message",
+    "victim_message",
     "virtual_cluster_message",
     "virtual_cluster_use_message",
     "virtual_cluster_value",

@@ -8,10 +8,18 @@ from typing import TypeVar
 
 from yarn_gpu_sched.model.job import JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.reason import ReasonCode
 from yarn_gpu_sched.model.server import ServerState
 from yarn_gpu_sched.protocol.bad_field import BadField
-from yarn_gpu_sched.protocol.v1 import decision_pb2, job_pb2, reason_pb2, server_pb2, virtual_cluster_pb2
+from yarn_gpu_sched.protocol.v1 import (
+    decision_pb2,
+    job_pb2,
+    preemption_pb2,
+    reason_pb2,
+    server_pb2,
+    virtual_cluster_pb2,
+)
 
 Value = TypeVar("Value")
 
@@ -33,6 +41,11 @@ JOB_STATES: Mapping[int, JobState] = {
     job_pb2.JOB_STATE_PENDING: JobState.PENDING,
     job_pb2.JOB_STATE_RUNNING: JobState.RUNNING,
     job_pb2.JOB_STATE_ENDED: JobState.ENDED,
+}
+PREEMPTION_MODES: Mapping[int, Mode] = {
+    preemption_pb2.PREEMPTION_MODE_OFF: Mode.OFF,
+    preemption_pb2.PREEMPTION_MODE_OBSERVE: Mode.OBSERVE,
+    preemption_pb2.PREEMPTION_MODE_ON: Mode.ON,
 }
 OUTCOME_CODES: Mapping[int, OutcomeCode] = {
     number: OutcomeCode[name.removeprefix("OUTCOME_CODE_")]
@@ -57,6 +70,12 @@ JOB_END_NUMBERS: Mapping[JobEnd, job_pb2.JobEnd.ValueType] = {
 }
 JOB_STATE_NUMBERS: Mapping[JobState, job_pb2.JobState.ValueType] = {
     value: job_pb2.JobState.Value(f"JOB_STATE_{value.name}") for value in JobState
+}
+PREEMPTION_MODE_NUMBERS: Mapping[Mode, preemption_pb2.PreemptionMode.ValueType] = {
+    value: preemption_pb2.PreemptionMode.Value(f"PREEMPTION_MODE_{value.name}") for value in Mode
+}
+PREEMPTION_STAGE_NUMBERS: Mapping[str, preemption_pb2.PreemptionStage.ValueType] = {
+    name.removeprefix("PREEMPTION_STAGE_").lower(): number for name, number in preemption_pb2.PreemptionStage.items()
 }
 REASON_NUMBERS: Mapping[ReasonCode, reason_pb2.WaitingReasonCode.ValueType] = {
     value: reason_pb2.WaitingReasonCode.Value(f"WAITING_REASON_CODE_{value.name}") for value in ReasonCode

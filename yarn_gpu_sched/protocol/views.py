@@ -12,6 +12,7 @@ from yarn_gpu_sched.protocol.messages import (
     virtual_cluster_message,
     waiting_message,
 )
+from yarn_gpu_sched.protocol.preemptions import PREEMPTED_MAX, preempted_message
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2, jobs_pb2, reason_pb2, virtual_cluster_pb2
 
 
@@ -34,7 +35,12 @@ def job_view_message(view: views.JobView, now_s: float) -> job_pb2.JobView:
             reason_pb2.ReasonSince(code=REASON_NUMBERS[one.code], age_s=max(0.0, now_s - one.since_s))
             for one in view.history
         ],
+        preempted=[preempted_message(one, now_s) for one in view.preempted[-PREEMPTED_MAX:]],
+        preempted_times=len(view.preempted),
+        stopped_for=view.stopped_for,
     )
+    if view.stopped_at_s is not None and view.stopped_at_s > now_s:
+        message.stops_in_s = view.stopped_at_s - now_s
     if view.waiting is not None:
         message.waiting.CopyFrom(waiting_message(view.waiting))
     if view.end is not None:

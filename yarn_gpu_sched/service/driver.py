@@ -35,12 +35,13 @@ _log = structlog.get_logger(__name__)
 Events = Callable[[float], Sequence[events.AnyEvent]]
 
 
-class _Work(msgspec.Struct, frozen=True, gc=False):
-    """Events to be made and applied; of a session that is no longer the current one: dropped."""
+class _Work(msgspec.Struct, frozen=True):
+    """Events to be made and applied; of a session that is no longer the current one: dropped. ``done``: who waits for it."""
 
     make: Events
     session: Session | None = None
     batch: bool = False
+    done: asyncio.Future[None] | None = None
 
 
 class Driver:
@@ -132,6 +133,20 @@ class Driver:
         """Queue a batch. The session's slot is given back when it has been applied or dropped."""
         self._put(_Work(lambda now_s: _converted(now_s, batch), session, batch=True))
 
+    async def tell(self, make: Events) -> None:
+        """Apply events of somebody else than a resource manager in their turn, with a pass; return when it is done.
+
+        ``make`` is called when it is their turn, and may raise `Refusal`; so does this when the service stops or too much waits.
+        """
+        if self._closed:
+            raise _stopping()
+        if len(self._queue) >= WORK_MAX:
+            sentence = f"{WORK_MAX} pieces of work wait: try again later"
+            raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence, "OVERLOADED")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(_Work(make, batch=True, done=done))
+        await done
+
     def _put(self, work: _Work) -> None:
         self._queue.append(work)
         self._idle.clear()
@@ -163,6 +178,8 @@ class Driver:
         try:
             if work.session is None or work.session is self.session:
                 await self._apply_all(work)
+        except Refusal as refusal:
+            _answer(work, refusal)
         except BadField as bad:
             assert work.session is not None
             work.session.end(Refusal.of(bad))
@@ -172,7 +189,11 @@ class Driver:
             if self.session is not None:
                 sentence = "the engine failed; the service's log says why"
                 self.session.end(Refusal(grpc.StatusCode.INTERNAL, sentence, "INTERNAL"))
+            _answer(
+                work, Refusal(grpc.StatusCode.INTERNAL, "the engine failed; the service's log says why", "INTERNAL")
+            )
         finally:
+            _answer(work, None)
             if work.batch and work.session is not None:
                 work.session.slots.release()
 
@@ -237,6 +258,16 @@ class Driver:
     def _wake_up(self) -> None:
         self._timer = None
         self._put(_Work(lambda _now_s: [], batch=True))
+
+
+def _answer(work: _Work, refusal: Refusal | None) -> None:
+    """Tell who waits for a piece of work what became of it; told once."""
+    if work.done is None or work.done.done():
+        return
+    if refusal is None:
+        work.done.set_result(None)
+    else:
+        work.done.set_exception(refusal)
 
 
 def _converted(now_s: float, batch: link_pb2.Batch) -> list[events.AnyEvent]:

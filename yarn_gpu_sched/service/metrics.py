@@ -22,6 +22,14 @@ class Metrics:
         self.broken_laws = self._counter("broken_laws", "Laws found broken by audit.", "law")
         self.recorder_drops = self._counter("recorder_drops", "Events that were not recorded.")
         self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
+        self.preemptions = self._counter("preemptions", "Jobs, or single containers, ordered to stop for others.")
+        self.preemptions_observed = self._counter(
+            "preemptions_observed", "Gangs for which others would have been stopped, while it is only observed."
+        )
+        self.preemption_mode = self._gauge("preemption_mode", "1 for the mode of preemption that holds.", "mode")
+        self.preemption_victims_late = self._gauge(
+            "preemption_victims_late", "Ordered to stop more than 10 s ago, and not ended."
+        )
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")

@@ -12,6 +12,7 @@ from yarn_gpu_sched.engine import commands, events
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.preemption_watch import PreemptionWatch
 from yarn_gpu_sched.service.recording import Recording
 from yarn_gpu_sched.service.session import Session
 from yarn_gpu_sched.service.watch import Watchers
@@ -31,11 +32,13 @@ class Outlets:
         watchers: Watchers,
         bindings: Bindings | None = None,
         recording: Recording | None = None,
+        preemption_watch: PreemptionWatch | None = None,
     ) -> None:
         self.metrics = metrics
         self._watchers = watchers
         self._bindings = bindings
         self._recording = recording
+        self._preemption_watch = preemption_watch
         self._decisions = {
             commands.PlaceGang: metrics.decisions.labels("place_gang"),
             commands.RefuseJob: metrics.decisions.labels("refuse_job"),
@@ -51,6 +54,8 @@ class Outlets:
         """Take note of an event that is about to be applied."""
         if self._recording is not None:
             self._recording.record(event)
+        if isinstance(event, events.ResourceManagerRegistered) and self._preemption_watch is not None:
+            self._preemption_watch.begin()
         if isinstance(event, events.OutcomeReported):
             self._answered(event, session)
         elif self._bindings is None:
@@ -67,6 +72,8 @@ class Outlets:
         self._outcomes[event.code].inc()
         self.metrics.outcome_s.observe(max(0.0, event.now_s - asked.decided_s))
         if event.code is not OutcomeCode.COMMITTED:
+            if self._preemption_watch is not None:
+                self._preemption_watch.refused(event.decision_id)
             _log.warning(
                 "decision_refused",
                 decision_id=event.decision_id,
@@ -94,6 +101,8 @@ class Outlets:
             _log.error("decision_too_large", decision_id=decision.decision_id, job_id=decision.job_id)
             return False
         self._decisions[type(decision)].inc()
+        if self._preemption_watch is not None and not isinstance(decision, commands.PlaceGang):
+            self._preemption_watch.sent(decision)
         self._log.debug(
             "decision_sent",
             decision_id=decision.decision_id,

@@ -11,8 +11,9 @@ from grpc_reflection.v1alpha import reflection
 
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.journal import Recorder
+from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
-from yarn_gpu_sched.protocol.v1 import cluster_pb2, jobs_pb2, link_pb2
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, jobs_pb2, link_pb2, preemption_pb2
 from yarn_gpu_sched.service.addresses import Address
 from yarn_gpu_sched.service.binding_files import BindingFiles
 from yarn_gpu_sched.service.bindings import Bindings
@@ -27,9 +28,13 @@ from yarn_gpu_sched.service.jobs import Jobs
 from yarn_gpu_sched.service.link import Link
 from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.outlets import Outlets
+from yarn_gpu_sched.service.preempting import Preempting
+from yarn_gpu_sched.service.preemption_switch import PreemptionSwitch
+from yarn_gpu_sched.service.preemption_watch import PreemptionWatch
 from yarn_gpu_sched.service.recording import Recording
 from yarn_gpu_sched.service.session import SessionLimits
 from yarn_gpu_sched.service.settings import Settings
+from yarn_gpu_sched.service.switch_file import SwitchFile, UnfitStateDirectory
 from yarn_gpu_sched.service.walk import Walk
 from yarn_gpu_sched.service.watch import Watchers
 
@@ -57,6 +62,7 @@ _SERVICES = tuple(
         (link_pb2.DESCRIPTOR, "ResourceManagerLinkService"),
         (jobs_pb2.DESCRIPTOR, "JobsService"),
         (cluster_pb2.DESCRIPTOR, "ClusterService"),
+        (preemption_pb2.DESCRIPTOR, "PreemptionService"),
     )
 )
 
@@ -79,8 +85,10 @@ class Service:
         self.bindings = Bindings(self._files, self.clock, self.metrics) if self._files else None
         self.recording = _recording(settings, self.engine, self.clock, self.metrics)
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
-        outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording)
+        self._preemption_watch = PreemptionWatch(self.engine, self.clock, self.metrics)
+        outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording, self._preemption_watch)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
+        self.preemption_switch = PreemptionSwitch(self.driver, Mode(settings.preemption), _switch_file(settings))
         self.explaining = Explaining(self.driver, self.clock)
         self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings)
         self._walk = Walk(self.engine, self.clock, self._gauges, self.explaining)
@@ -96,6 +104,7 @@ class Service:
         link = Link(self.driver, self.clock, limits)
         jobs = Jobs(self.engine, self.clock)
         cluster = Cluster(self.engine)
+        preempting = Preempting(self.driver, self.clock, self.preemption_switch)
         methods: tuple[Methods, ...] = (
             {"Connect": link.connect},
             {
@@ -110,6 +119,12 @@ class Service:
                 "ListServers": cluster.list_servers,
                 "ListVirtualClusters": cluster.list_virtual_clusters,
             },
+            {
+                "GetPreemption": preempting.get_preemption,
+                "SetPreemptionMode": preempting.set_preemption_mode,
+                "PreviewPreemption": preempting.preview_preemption,
+                "ReportCheckpoint": preempting.report_checkpoint,
+            },
         )
         server.add_generic_rpc_handlers(tuple(map(service_handler, _SERVICES, methods)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -123,6 +138,8 @@ class Service:
         self._export()
         self._walk.start()
         self._driving = asyncio.create_task(self.driver.run())
+        await self.preemption_switch.restore()
+        self._preemption_watch.start()
         await self._server.start()
         for name in ("", *(service.full_name for service in _SERVICES)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -165,11 +182,13 @@ class Service:
         await self._stop_driver()
         self._gauges.stop()
         self._walk.stop()
+        self._preemption_watch.stop()
         if self.bindings is not None:
             await self.bindings.flush(_FLUSH_S)
             await self.bindings.close()
         if self._files is not None:
             self._files.close()
+        self.preemption_switch.close()
         if self.recording is not None:
             self.recording.close()
         if self._exporter is not None:
@@ -200,8 +219,24 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         gather_s=settings.gather_s,
         relax_after_s=settings.relax_after_s,
         relax_after_max_s=settings.relax_after_max_s,
+        preemption=Mode(settings.preemption),
+        preempt_threshold_percent=settings.preempt_threshold_percent,
+        preempt_after_s=settings.preempt_after_s,
+        preempt_grace_s=settings.preempt_grace_s,
+        preempt_hold_s=settings.preempt_hold_s,
+        preempt_min_run_s=settings.preempt_min_run_s,
+        preempt_spare_after=settings.preempt_spare_after,
+        preempt_victims_per_minute=settings.preempt_victims_per_minute,
+        preempt_pause_s=settings.preempt_pause_s,
         policy=settings.policy,
     )
+
+
+def _switch_file(settings: Settings) -> SwitchFile | None:
+    try:
+        return SwitchFile(Path(settings.state_dir)) if settings.state_dir else None
+    except UnfitStateDirectory as error:
+        raise CannotStart(str(error)) from error
 
 
 def _recording(settings: Settings, engine: Engine, clock: Clock, metrics: Metrics) -> Recording | None:

@@ -171,6 +171,63 @@ class Settings(BaseSettings):
         ge=0,
         le=31_536_000,
     )
+    preemption: Literal["off", "observe", "on"] = _setting(
+        "observe",
+        "Whether borrowed jobs are stopped for gangs within their quota: never; only decided, explained and counted; or really. It "
+        "holds until an operator says otherwise (`ygs preemption`).",
+        "off, observe or on",
+    )
+    preempt_threshold_percent: int = _setting(
+        90,
+        "Nobody is stopped while less of a partition's GPUs are in use, held or reserved, percent.",
+        "90 to 100",
+        ge=90,
+        le=100,
+    )
+    preempt_after_s: float = _setting(
+        120.0,
+        "Seconds that a gang waits, complete, before others are stopped for it.",
+        "0 to 86400",
+        ge=0,
+        le=86_400,
+    )
+    preempt_grace_s: float = _setting(
+        30.0,
+        "Seconds that a job is warned before it is stopped.",
+        "0 to 3600",
+        ge=0,
+        le=3_600,
+    )
+    preempt_hold_s: float = _setting(
+        120.0,
+        "Seconds that what a stopped job leaves is held for the gang.",
+        "1 to 3600",
+        ge=1,
+        le=3_600,
+    )
+    preempt_min_run_s: float = _setting(
+        600.0,
+        "Seconds that a job runs before it may be stopped.",
+        "0 to 31536000",
+        ge=0,
+        le=31_536_000,
+    )
+    preempt_spare_after: int = _setting(3, "A job that was stopped so often is spared.", "0 to 1000", ge=0, le=1_000)
+    preempt_victims_per_minute: int = _setting(
+        16, "Most jobs, or single containers, that are stopped in a minute.", "1 to 10000", ge=1, le=10_000
+    )
+    preempt_pause_s: float = _setting(
+        120.0,
+        "Seconds in which nobody is stopped after a resource manager registered.",
+        "0 to 86400",
+        ge=0,
+        le=86_400,
+    )
+    state_dir: MaybeDirectory = _setting(
+        "",
+        "Directory in which an operator's switch of preemption survives a restart; empty: it does not.",
+        "an absolute path of a directory that can be written, or empty",
+    )
     policy: Literal["philly", "fifo", "fifo_strict", "sjf"] = _setting(
         "philly",
         "Who goes next: virtual clusters by what they use of their quotas (`philly`), whoever was submitted first, where "

@@ -24,11 +24,12 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from yarn_gpu_sched.protocol.v1 import container_pb2 as yarn__gpu__sched_dot_v1_dot_container__pb2
+from yarn_gpu_sched.protocol.v1 import preemption_pb2 as yarn__gpu__sched_dot_v1_dot_preemption__pb2
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 from yarn_gpu_sched.protocol.v1 import reason_pb2 as yarn__gpu__sched_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/job.proto\x12\x11yarn_gpu_sched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!yarn_gpu_sched/v1/container.proto\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1eyarn_gpu_sched/v1/reason.proto\"\xc2\x02\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12/\n\x0bsubmit_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\r\x12\x0e\n\x06\x61\x63tive\x18\x08 \x01(\x08\x12\x11\n\trecovered\x18\t \x01(\x08\x12\x11\n\tunmanaged\x18\n \x01(\x08\x12\x10\n\x08priority\x18\x0b \x01(\x05\x12\x18\n\x10keeps_containers\x18\x0c \x01(\x08\x12/\n\x0b\x65xpire_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bone_attempt\x18\x0e \x01(\x08\"W\n\x08JobEnded\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x03\x65nd\x18\x02 \x01(\x0e\x32\x19.yarn_gpu_sched.v1.JobEnd\x12\x13\n\x0b\x64iagnostics\x18\x03 \x01(\t\"\x91\x04\n\x07JobView\x12#\n\x03job\x18\x01 \x01(\x0b\x32\x16.yarn_gpu_sched.v1.Job\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x17\n\x0fgang_containers\x18\x03 \x01(\r\x12\x14\n\x0cgpus_pending\x18\x04 \x01(\r\x12)\n\x04used\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x30\n\ncontainers\x18\x06 \x03(\x0b\x32\x1c.yarn_gpu_sched.v1.Container\x12\x31\n\x07waiting\x18\x07 \x01(\x0b\x32 .yarn_gpu_sched.v1.WaitingReason\x12&\n\x03\x65nd\x18\x08 \x01(\x0e\x32\x19.yarn_gpu_sched.v1.JobEnd\x12\x13\n\x0b\x64iagnostics\x18\t \x01(\t\x12\r\n\x05\x61ge_s\x18\n \x01(\x01\x12\x12\n\x05level\x18\x0b \x01(\rH\x00\x88\x01\x01\x12)\n\x06\x64\x65lays\x18\x0c \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Delays\x12/\n\x07history\x18\r \x03(\x0b\x32\x1e.yarn_gpu_sched.v1.ReasonSince\x12\x30\n\rdelays_in_all\x18\x0e \x01(\x0b\x32\x19.yarn_gpu_sched.v1.DelaysB\x08\n\x06_level*`\n\x06JobEnd\x12\x17\n\x13JOB_END_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_END_SUCCEEDED\x10\x01\x12\x12\n\x0eJOB_END_FAILED\x10\x02\x12\x12\n\x0eJOB_END_KILLED\x10\x03*h\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_STATE_PENDING\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x13\n\x0fJOB_STATE_ENDED\x10\x03\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/job.proto\x12\x11yarn_gpu_sched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!yarn_gpu_sched/v1/container.proto\x1a\"yarn_gpu_sched/v1/preemption.proto\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1eyarn_gpu_sched/v1/reason.proto\"\xc2\x02\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12/\n\x0bsubmit_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\r\x12\x0e\n\x06\x61\x63tive\x18\x08 \x01(\x08\x12\x11\n\trecovered\x18\t \x01(\x08\x12\x11\n\tunmanaged\x18\n \x01(\x08\x12\x10\n\x08priority\x18\x0b \x01(\x05\x12\x18\n\x10keeps_containers\x18\x0c \x01(\x08\x12/\n\x0b\x65xpire_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bone_attempt\x18\x0e \x01(\x08\"W\n\x08JobEnded\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x03\x65nd\x18\x02 \x01(\x0e\x32\x19.yarn_gpu_sched.v1.JobEnd\x12\x13\n\x0b\x64iagnostics\x18\x03 \x01(\t\"\x98\x05\n\x07JobView\x12#\n\x03job\x18\x01 \x01(\x0b\x32\x16.yarn_gpu_sched.v1.Job\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.yarn_gpu_sched.v1.JobState\x12\x17\n\x0fgang_containers\x18\x03 \x01(\r\x12\x14\n\x0cgpus_pending\x18\x04 \x01(\r\x12)\n\x04used\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x30\n\ncontainers\x18\x06 \x03(\x0b\x32\x1c.yarn_gpu_sched.v1.Container\x12\x31\n\x07waiting\x18\x07 \x01(\x0b\x32 .yarn_gpu_sched.v1.WaitingReason\x12&\n\x03\x65nd\x18\x08 \x01(\x0e\x32\x19.yarn_gpu_sched.v1.JobEnd\x12\x13\n\x0b\x64iagnostics\x18\t \x01(\t\x12\r\n\x05\x61ge_s\x18\n \x01(\x01\x12\x12\n\x05level\x18\x0b \x01(\rH\x00\x88\x01\x01\x12)\n\x06\x64\x65lays\x18\x0c \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Delays\x12/\n\x07history\x18\r \x03(\x0b\x32\x1e.yarn_gpu_sched.v1.ReasonSince\x12\x30\n\rdelays_in_all\x18\x0e \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Delays\x12/\n\tpreempted\x18\x0f \x03(\x0b\x32\x1c.yarn_gpu_sched.v1.Preempted\x12\x17\n\x0fpreempted_times\x18\x10 \x01(\r\x12\x13\n\x0bstopped_for\x18\x11 \x01(\t\x12\x17\n\nstops_in_s\x18\x12 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_levelB\r\n\x0b_stops_in_s*`\n\x06JobEnd\x12\x17\n\x13JOB_END_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_END_SUCCEEDED\x10\x01\x12\x12\n\x0eJOB_END_FAILED\x10\x02\x12\x12\n\x0eJOB_END_KILLED\x10\x03*h\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11JOB_STATE_PENDING\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x13\n\x0fJOB_STATE_ENDED\x10\x03\x42(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,14 +37,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.job_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_JOBEND']._serialized_start=1130
-  _globals['_JOBEND']._serialized_end=1226
-  _globals['_JOBSTATE']._serialized_start=1228
-  _globals['_JOBSTATE']._serialized_end=1332
-  _globals['_JOB']._serialized_start=185
-  _globals['_JOB']._serialized_end=507
-  _globals['_JOBENDED']._serialized_start=509
-  _globals['_JOBENDED']._serialized_end=596
-  _globals['_JOBVIEW']._serialized_start=599
-  _globals['_JOBVIEW']._serialized_end=1128
+  _globals['_JOBEND']._serialized_start=1301
+  _globals['_JOBEND']._serialized_end=1397
+  _globals['_JOBSTATE']._serialized_start=1399
+  _globals['_JOBSTATE']._serialized_end=1503
+  _globals['_JOB']._serialized_start=221
+  _globals['_JOB']._serialized_end=543
+  _globals['_JOBENDED']._serialized_start=545
+  _globals['_JOBENDED']._serialized_end=632
+  _globals['_JOBVIEW']._serialized_start=635
+  _globals['_JOBVIEW']._serialized_end=1299
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from yarn_gpu_sched.protocol.v1 import container_pb2 as _container_pb2
+from yarn_gpu_sched.protocol.v1 import preemption_pb2 as _preemption_pb2
 from yarn_gpu_sched.protocol.v1 import reason_pb2 as _reason_pb2
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as _resource_pb2
 import builtins as _builtins
@@ -209,6 +210,10 @@ class JobView(_message.Message):
     DELAYS_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     DELAYS_IN_ALL_FIELD_NUMBER: _builtins.int
+    PREEMPTED_FIELD_NUMBER: _builtins.int
+    PREEMPTED_TIMES_FIELD_NUMBER: _builtins.int
+    STOPPED_FOR_FIELD_NUMBER: _builtins.int
+    STOPS_IN_S_FIELD_NUMBER: _builtins.int
     state: Global___JobState.ValueType
     """Where it stands."""
     gang_containers: _builtins.int
@@ -223,6 +228,12 @@ class JobView(_message.Message):
     """Seconds since it was first known to the service, by the service's clock; until its end if it has ended."""
     level: _builtins.int
     """Locality level of the gang's placement: 0 fewest servers in one RDMA domain, 1 one domain, 2 anywhere; absent before it is placed."""
+    preempted_times: _builtins.int
+    """How often that was in all."""
+    stopped_for: _builtins.str
+    """The job for which it is warned, or being stopped; empty: none."""
+    stops_in_s: _builtins.float
+    """Seconds until it is stopped; absent: it is not only warned."""
     @_builtins.property
     def job(self) -> Global___Job:
         """What the resource manager said of it."""
@@ -251,6 +262,10 @@ class JobView(_message.Message):
     def delays_in_all(self) -> _reason_pb2.Delays:
         """How long all of its attempts have waited, by cause."""
 
+    @_builtins.property
+    def preempted(self) -> _containers.RepeatedCompositeFieldContainer[_preemption_pb2.Preempted]:
+        """For whom it was stopped, oldest first; the last 16."""
+
     def __init__(
         self,
         *,
@@ -268,13 +283,22 @@ class JobView(_message.Message):
         delays: _reason_pb2.Delays | None = ...,
         history: _abc.Iterable[_reason_pb2.ReasonSince] | None = ...,
         delays_in_all: _reason_pb2.Delays | None = ...,
+        preempted: _abc.Iterable[_preemption_pb2.Preempted] | None = ...,
+        preempted_times: _builtins.int = ...,
+        stopped_for: _builtins.str = ...,
+        stops_in_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "delays", b"delays", "delays_in_all", b"delays_in_all", "job", b"job", "level", b"level", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_stops_in_s", b"_stops_in_s", "delays", b"delays", "delays_in_all", b"delays_in_all", "job", b"job", "level", b"level", "stops_in_s", b"stops_in_s", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "age_s", b"age_s", "containers", b"containers", "delays", b"delays", "delays_in_all", b"delays_in_all", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "history", b"history", "job", b"job", "level", b"level", "state", b"state", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_stops_in_s", b"_stops_in_s", "age_s", b"age_s", "containers", b"containers", "delays", b"delays", "delays_in_all", b"delays_in_all", "diagnostics", b"diagnostics", "end", b"end", "gang_containers", b"gang_containers", "gpus_pending", b"gpus_pending", "history", b"history", "job", b"job", "level", b"level", "preempted", b"preempted", "preempted_times", b"preempted_times", "state", b"state", "stopped_for", b"stopped_for", "stops_in_s", b"stops_in_s", "used", b"used", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
     _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    _WhichOneofReturnType__stops_in_s: _TypeAlias = _typing.Literal["stops_in_s"]  # noqa: Y015
+    _WhichOneofArgType__stops_in_s: _TypeAlias = _typing.Literal["_stops_in_s", b"_stops_in_s"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stops_in_s) -> _WhichOneofReturnType__stops_in_s | None: ...
 
 Global___JobView: _TypeAlias = JobView  # noqa: Y015
