@@ -96,6 +96,18 @@ def test_nobody_wakes_for_a_gang_that_may_go_anywhere_since_its_rack_shrank() ->
     assert world.engine.next_wake_s() is None
 
 
+def test_a_gang_goes_anywhere_when_its_rack_shrank_whoever_joined_it_before_anybody_looked() -> None:
+    world = scattered()
+    gang(world, 8)
+    assert level_at(world, 150.0) is None
+    world.remove("s2")
+    world.remove("t2")
+    world.submit("other", "gang:8x1", "locality:1")
+    world.ask("other", ask(8, worker(1)))
+    world.change(server("u1", rack="/r3"))
+    assert level_at(world, 150.0) == Level.ANYWHERE, "both stood at level 1, one of them because it goes no further"
+
+
 def test_without_a_ladder_it_takes_what_there_is() -> None:
     world = scattered(each_s=0.0)
     gang(world, 8)

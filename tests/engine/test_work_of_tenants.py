@@ -7,8 +7,12 @@ import pytest
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.ladder import Ladder
 from yarn_gpu_sched.engine.pass_view import PassView
 from yarn_gpu_sched.engine.queue import Line
+from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.job_record import JobRecord
 
 VCS = 50
 
@@ -91,19 +95,28 @@ def test_use_that_changes_in_one_queue_is_held_against_limits_there_alone(monkey
     assert set(judged) <= {"root.vc08", "root.vc08.x"}, "it shares the maximum of the queue above it"
 
 
-def test_a_server_that_changes_looks_again_at_each_line_and_not_at_each_gang_on_the_ladder() -> None:
+def test_a_server_that_changes_looks_again_at_each_line_and_not_at_each_gang_on_the_ladder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = full(0, relax_s=150.0)
     for number in range(VCS):
         for job in range(40):
             name = f"g{number:02d}-{job:02d}"
             world.submit(name, "gang:2x4", vc=f"root.vc{number:02d}")
             world.ask(name, ask(2, worker(4)))
-    world.change(server("s2", 8, memory_mb=70_000))
-    world.decide()
-    world.engine._core.touched.clear()
-    world.change(server("s2", 8, memory_mb=80_000))
+    looked_at: list[str] = []
+    kept = Ladder.level
+
+    def level(ladder: Ladder, record: JobRecord, want: JobWant, now_s: float) -> Level:
+        looked_at.append(record.job_id)
+        return kept(ladder, record, want, now_s)
+
+    monkeypatch.setattr(Ladder, "level", level)
     before = len(world.commands)
-    assert searches(world) == VCS
+    for memory_mb in (70_000, 80_000):
+        world.change(server("s2", 8, memory_mb=memory_mb))
+        assert searches(world) == VCS
+    assert looked_at == [], "what an empty domain would hold is as it was when they came"
     assert len(world.commands) == before, "no job is touched"
 
 

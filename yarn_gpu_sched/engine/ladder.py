@@ -42,7 +42,8 @@ class Ladder:
         if record.ladder_begun_us is None:
             record.ladder_begun_us, record.ladder_us = _us(now_s) - record.ladder_us, 0
         self.climbing[record.job.job_id] = None
-        level = self.level(record, want, now_s)
+        want.fits = self.fits(want.partition, want.kinds)
+        level = self._level(record, want, now_s, fits=want.fits)
         if level is not want.demand.ceiling:
             want.demand = want.demand._replace(ceiling=level)
         self._wake(record, level, now_s)
@@ -66,7 +67,10 @@ class Ladder:
 
     def level(self, record: JobRecord, want: JobWant, now_s: float) -> Level:
         """Say how loose a gang may be placed by now."""
-        together = self.fits(want.partition, want.kinds) and not (want.demand.reach and self._named_apart(want))
+        return self._level(record, want, now_s, fits=self.fits(want.partition, want.kinds))
+
+    def _level(self, record: JobRecord, want: JobWant, now_s: float, *, fits: bool) -> Level:
+        together = fits and not (want.demand.reach and self._named_apart(want))
         tightest = FEWEST_SERVERS if together else ANYWHERE
         return LEVELS[min(record.ceiling, tightest + self._steps(record, now_s))]
 

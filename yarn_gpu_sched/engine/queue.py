@@ -28,7 +28,7 @@ class Line:
 
     ``heap`` may hold ranks of jobs that have gone elsewhere meanwhile: a rank that counts is the very one that its job has.
     ``barred``: partitions that lend, and where a limit forbids what the jobs demand. ``fits``: whether a domain would hold it if it
-    were empty, as far as the ladder was last told of servers that changed; None: not yet. ``fruitless``: what had changed
+    were empty, where all of them stand here for that; None: nobody knows that of all. ``fruitless``: what had changed
     (`Preemption.stamp`) when it was found that stopping others would not help, and until when that holds.
     """
 
@@ -82,8 +82,11 @@ class Line:
         return None
 
     def put(self, record: JobRecord) -> None:
-        """Add a job."""
+        """Add a job that wants what all here do."""
         self.jobs[record.job.job_id] = record
+        fits = record.want.fits  # type: ignore[attr-defined] # who stands in a line wants something; a check costs time here
+        if fits is not self.fits and fits is not None:
+            self.fits = fits if self.alone else None
         heappush(self.heap, record.rank)
         if len(self.heap) > 2 * len(self.jobs) + STALE_MIN:
             self.heap = [job.rank for job in self.jobs.values()]

@@ -69,7 +69,8 @@ class JobWant:
     """A want of a job (see `yarn_gpu_sched.policy.Want`): so many containers of each of its asks.
 
     All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
-    belongs to the queue. ``held``: what is held for it already, since others are stopped for it.
+    belongs to the queue, ``fits`` to the ladder: whether a domain would hold it if it were empty, None where no timer runs.
+    ``held``: what is held for it already, since others are stopped for it.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class JobWant:
         "asked",
         "containers",
         "demand",
+        "fits",
         "gang",
         "held",
         "job_id",
@@ -99,6 +101,7 @@ class JobWant:
         self.gang = gang
         self.held = NOTHING
         self.line: Any = None
+        self.fits: bool | None = None
 
     @property
     def gpus(self) -> int:
