@@ -14,6 +14,7 @@ from yarn_gpu_sched.placement import TOUCHED_MAX, FreeIndex, Kind
 from yarn_gpu_sched.placement import partition as partition_module
 from yarn_gpu_sched.placement.audit import index_faults
 from yarn_gpu_sched.placement.partition import slots_in
+from yarn_gpu_sched.placement.tally import Tally, change
 
 
 def faults(state: ClusterState) -> list[str]:
@@ -168,6 +169,30 @@ def test_no_more_servers_are_told_one_by_one_than_so_many(monkeypatch: pytest.Mo
         partition.refresh()
     assert len(partition.touched) == 3
     assert TOUCHED_MAX > 1_000
+
+
+def test_what_few_searches_look_at_follows_once_however_often_a_server_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, index = cluster_of([server("a", 4), server("b", 4)])
+    assert index.find("", (gang(2, 4),)) is not None
+    tallied: list[int] = []
+
+    def counted(tally: Tally, domain: int, before: int, after: int) -> None:
+        if tally is not partition.totals:
+            tallied.append(before ^ after)
+        change(tally, domain, before, after)
+
+    partition = index.partition("")
+    monkeypatch.setattr(partition_module, "change", counted)
+    for round_number in range(50):
+        with state.transaction() as plan:
+            assert plan.take(Part(state.servers["a"], 1, 1, 1, 1))
+            assert index.slots("", 4) == 1, round_number
+    assert tallied == []
+    take(state, "b", 1, 1, 0)
+    assert index.find("", (gang(2, 4),)) is None
+    assert index.find("", (gang(2, 2),)) is not None
+    assert len([one for one in tallied if one]) <= 4, "of b, with four free GPUs before and three now"
+    assert faults(state) == []
 
 
 class Random:

@@ -22,6 +22,7 @@ def index_faults(index: FreeIndex, uses: Iterable[ServerUse]) -> Iterator[str]:
 
 def _faults(partition: Partition, uses: list[ServerUse]) -> Iterator[str]:
     partition.refresh()
+    partition.refresh_spare()
     placed = [use for use in uses if use.usable and (use.gpus or partition.place_on_cpu_servers)]
     indexed = sorted(use.server_id for domain in partition.domains for use in domain.uses if use.indexed)
     if indexed != sorted(use.server_id for use in placed):
@@ -63,7 +64,7 @@ def _domain_faults(partition: Partition, domain: Domain) -> Iterator[str]:
 
 def _counted(partition: Partition, uses: list[ServerUse]) -> Iterator[tuple[str, Tally, int]]:
     yield "free GPUs", partition.totals, sum(use.gpus_free for use in uses)
-    for gpus, tally in enumerate(partition.servers_with[1:], 1):
+    for gpus, tally in enumerate(partition.servers_with()[1:], 1):
         yield f"servers with {gpus} free GPUs", tally, sum(use.gpus_free == gpus for use in uses)
-    for size, tally in partition.slots.items():
-        yield f"containers of {size} GPUs", tally, sum(use.gpus_free // size for use in uses)
+    for size in partition.slot_sizes:
+        yield f"containers of {size} GPUs", partition.slots_of(size), sum(use.gpus_free // size for use in uses)

@@ -13,7 +13,8 @@ class Domain:
     Sets of servers are integers: bit i stands for ``uses[i]``, and the servers are in the order of their ids.
     ``by_free[f]`` are the servers with exactly f free GPUs, ``counts[f]`` says how many they are (not kept for 0), ``by_cell`` are
     the servers of each cell of spare memory and vcores (see spare.py). The counts, and what follows from them, lag behind while
-    ``moved`` is not 0: its bit f tells that servers came to f free GPUs or went from there.
+    ``moved`` is not 0: its bit f tells that servers came to f free GPUs or went from there. ``tallied[f]`` is the count that the
+    partition's tallies have; the bits of ``lags`` tell where ``counts`` says otherwise since.
     """
 
     __slots__ = (
@@ -23,9 +24,11 @@ class Domain:
         "counts",
         "domain_id",
         "gpus_free",
+        "lags",
         "moved",
         "signature",
         "slots",
+        "tallied",
         "uses",
     )
 
@@ -35,9 +38,11 @@ class Domain:
         self.uses: list[ServerUse] = []
         self.by_free: list[int] = []
         self.counts: list[int] = []
+        self.tallied: list[int] = []
         self.by_cell: dict[int, int] = {}
         self.gpus_free = 0
         self.moved = 0
+        self.lags = 0
         self.slots: dict[int, int] = {}
         self.signature: Signature = ()
 
@@ -46,9 +51,11 @@ class Domain:
         self.bit = bit
         self.by_free = []
         self.counts = []
+        self.tallied = []
         self.by_cell = {}
         self.gpus_free = 0
         self.moved = 0
+        self.lags = 0
         self.slots = {}
         for use in self.uses:
             use.indexed = False

@@ -71,7 +71,7 @@ def _candidates(partition: Partition, kind: Kind, servers: int) -> int:
     size, count = kind.gpus, kind.containers
     steps = partition.gpus_max // size
     domains, known = -1, 0
-    free, servers_with = partition.gpus_max, partition.servers_with
+    free, servers_with = partition.gpus_max, partition.servers_with()
     enough: Tally = []
     for step in range(steps, 0, -1):
         needed = -((servers * (step - 1) - count) // (steps - step + 1))

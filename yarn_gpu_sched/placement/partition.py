@@ -4,7 +4,8 @@ Sets of domains are integers: bit i stands for ``domains[i]``, and the domains a
 each domain is in tallies (see tally.py).
 
 A server that changes is only noted; the next look takes up all that was noted (`refresh`), so the counts of a domain follow once,
-however many of its servers a gang takes.
+however many of its servers a gang takes. What few searches look at follows only when one does: tallies by free GPUs, and where
+servers stand by spare memory and vcores.
 """
 
 from bisect import bisect_left
@@ -15,7 +16,7 @@ from yarn_gpu_sched.model.server_use import ServerUse
 from yarn_gpu_sched.placement.domain import Domain, Signature
 from yarn_gpu_sched.placement.kind import Kind
 from yarn_gpu_sched.placement.pack import Row
-from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX
+from yarn_gpu_sched.placement.spare import CELL_BITS, MAGNITUDE_MAX, cell_of
 from yarn_gpu_sched.placement.tally import Tally, change, ones
 
 EMPTIED_MAX = 64
@@ -28,9 +29,10 @@ TOUCHED_MAX = 4_096
 class Partition:
     """Servers of one partition, by domain and by what is free.
 
-    ``exact[f]`` are the domains that have a server with exactly f free GPUs, ``servers_with[f]`` tallies these servers, ``totals``
-    the free GPUs, ``slots[g]`` the containers of g GPUs that would fit by GPUs alone. ``counts[f]`` is how many servers of the
-    partition have exactly f free GPUs (neither is kept for 0). ``cells`` and ``rows`` find servers by spare memory and vcores.
+    ``exact[f]`` are the domains that have a server with exactly f free GPUs, ``servers_with()[f]`` tallies these servers,
+    ``totals`` the free GPUs, ``slots_of(g)`` the containers of g GPUs that would fit by GPUs alone. ``counts[f]`` is how many
+    servers of the partition have exactly f free GPUs (neither is kept for 0). ``cells`` and ``rows`` find servers by spare memory
+    and vcores, for whoever calls `refresh_spare` first.
     While ``watched``, ``touched`` collects the servers whose amounts changed, for whoever waits for spare memory or vcores; that
     one clears it. ``changed`` are the servers that nobody has looked at since they changed: whoever reads anything here calls
     `refresh` first.
@@ -40,7 +42,6 @@ class Partition:
         self.place_on_cpu_servers = place_on_cpu_servers
         self.by_id: dict[str, Domain] = {}
         self.domains: list[Domain] = []
-        self.slot_sizes: list[int] = []
         self.empty_answers: dict[tuple[Kind, ...], int | None] = {}
         self._signatures: dict[Signature, int] = {}
         self._remade: dict[str, Domain] = {}
@@ -49,6 +50,7 @@ class Partition:
         self.touched: list[ServerUse] = []
         self.changed: list[ServerUse] = []
         self._uncounted: list[Domain] = []
+        self._slots: dict[int, Tally] = {}
         self._reorder = False
         self._emptied = 0
         self._stale: dict[str, Domain] = {}
@@ -60,11 +62,13 @@ class Partition:
         self.exact: list[int] = [0]
         self.counts: list[int] = [0]
         self._slots_free: dict[int, int] = {}
-        self.servers_with: list[Tally] = [[]]
+        self._servers_with: list[Tally] = [[]]
+        self._untallied: list[Domain] = []
         self.totals: Tally = []
-        self.slots: dict[int, Tally] = {size: [] for size in self.slot_sizes}
+        self._slots = {size: [] for size in self._slots}
         self.cells: dict[int, int] = {}
         self.rows: list[int] = []
+        self._unsorted: dict[str, ServerUse] = {}
 
     # Servers come and go
 
@@ -200,15 +204,17 @@ class Partition:
             if not domain.by_free[0]:
                 self.exact[0] ^= domain.bit
         self._leave_cell(domain, use)
+        self._unsorted.pop(use.server_id, None)
 
     def _grow(self, domain: Domain, gpus: int) -> None:
         while len(domain.by_free) <= gpus:
             domain.by_free.append(0)
             domain.counts.append(0)
+            domain.tallied.append(0)
         while len(self.exact) <= gpus:
             self.exact.append(0)
             self.counts.append(0)
-            self.servers_with.append([])
+            self._servers_with.append([])
         self.gpus_max = max(self.gpus_max, gpus)
 
     # Amounts of servers
@@ -224,20 +230,13 @@ class Partition:
         self._count()
 
     def _place(self, use: ServerUse) -> None:
-        """Put a server where its free amounts belong; the counts of its domain follow later."""
-        domain: Domain = use.domain  # type: ignore[assignment] # an indexed server has its domain; a check costs time here
+        """Put a server where its free GPUs belong; the counts of its domain, and where its spare belongs, follow later."""
         gpus_free = use.gpus_free
         if gpus_free != use.indexed_gpus:
+            domain: Domain = use.domain  # type: ignore[assignment] # an indexed server has its domain; a check costs time here
             self._move(domain, use.bit, use.indexed_gpus, gpus_free)
             use.indexed_gpus = gpus_free
-        memory_mb = use.memory_free_mb - gpus_free * use.share_mb
-        vcores = use.vcores_free - gpus_free * use.share_vcores
-        cell = memory_mb.bit_length() << CELL_BITS if memory_mb > 0 else 0  # as cell_of: a call costs time here
-        if vcores > 0:
-            cell |= vcores.bit_length()
-        if cell != use.cell:
-            self._leave_cell(domain, use)
-            self._enter_cell(domain, use, cell)
+        self._unsorted[use.server_id] = use
 
     def _move(self, domain: Domain, bit: int, before: int, after: int) -> None:
         by_free, exact = domain.by_free, self.exact
@@ -254,23 +253,40 @@ class Partition:
     def _count(self) -> None:
         """Count anew in the domains where servers moved."""
         for domain in self._uncounted:
-            gpus_free = domain.gpus_free
+            gpus_free, counts = domain.gpus_free, domain.counts
             for free in ones(domain.moved & ~1):
-                before = domain.counts[free]
+                before = counts[free]
                 after = domain.by_free[free].bit_count()
                 if after != before:
-                    domain.counts[free] = after
+                    counts[free] = after
                     self.counts[free] += after - before
                     gpus_free += free * (after - before)
-                    change(self.servers_with[free], domain.bit, before, after)
+            if not domain.lags:
+                self._untallied.append(domain)
+            domain.lags |= domain.moved
             domain.moved = 0
             self.gpus_free += gpus_free - domain.gpus_free
             change(self.totals, domain.bit, domain.gpus_free, gpus_free)
             domain.gpus_free = gpus_free
-            for size, tally in self.slots.items():
-                self._count_slots(domain, size, tally)
         self._uncounted.clear()
         self._slots_free.clear()
+
+    def _tally(self) -> None:
+        """Let the tallies by free GPUs follow what was counted."""
+        for domain in self._untallied:
+            for free in ones(domain.lags & ~1):
+                before, after = domain.tallied[free], domain.counts[free]
+                change(self._servers_with[free], domain.bit, before, after)
+                domain.tallied[free] = after
+            domain.lags = 0
+            for size, tally in self._slots.items():
+                self._count_slots(domain, size, tally)
+        self._untallied.clear()
+
+    def servers_with(self) -> list[Tally]:
+        """Give how many servers with exactly so many free GPUs the domains have, by that number; not kept for 0."""
+        self._tally()
+        return self._servers_with
 
     def slots_free(self, size: int) -> int:
         """Count the containers of ``size`` GPUs that all servers together hold by GPUs alone."""
@@ -292,15 +308,30 @@ class Partition:
         """Give how many containers of ``size`` GPUs the domains hold by GPUs alone; the first time, it is counted."""
         if size == 1:
             return self.totals
-        tally = self.slots.get(size)
+        self._tally()
+        tally = self._slots.get(size)
         if tally is None:
-            tally = self.slots[size] = []
-            self.slot_sizes.append(size)
+            tally = self._slots[size] = []
             for domain in self.domains:
                 self._count_slots(domain, size, tally)
         return tally
 
+    @property
+    def slot_sizes(self) -> list[int]:
+        """List the sizes for which it is counted."""
+        return list(self._slots)
+
     # Spare memory and vcores
+
+    def refresh_spare(self) -> None:
+        """Put the servers that changed where their spare memory and vcores belong."""
+        for use in self._unsorted.values():
+            cell = cell_of(use)
+            if cell != use.cell:
+                domain: Domain = use.domain  # type: ignore[assignment] # an indexed server has its domain
+                self._leave_cell(domain, use)
+                self._enter_cell(domain, use, cell)
+        self._unsorted.clear()
 
     def _enter_cell(self, domain: Domain, use: ServerUse, cell: int) -> None:
         use.cell = cell

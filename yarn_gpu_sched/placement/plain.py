@@ -13,6 +13,7 @@ from yarn_gpu_sched.placement.visits import Visits
 
 def find_plain(partition: Partition, kind: Kind, visits: Visits) -> Placement | None:
     """Find a server whose spare memory and vcores hold the container, one with little to spare first."""
+    partition.refresh_spare()
     use = _certain(partition, kind, visits) or _near(partition, kind, visits)
     if use is None and not plain_needs_spare(partition, (kind,)):
         use = _from_share(partition, kind, visits)
