@@ -148,21 +148,25 @@ class Core:
         changed = self.state.tenants.changed
         for vc in changed:
             self.preemption.use_changed(vc)
-        self.thresholds.used.update(dict.fromkeys(changed))
-        if self.in_force.limited:
-            grown: dict[str, bool] = {}
-            for vc, grew in changed.items():
-                path = self.in_force.sharing(vc)
-                grown[path] = grown.get(path, False) or grew
-            for path, grew in grown.items():
-                for line in self.queue.lines_below(path):
-                    if grew or line.forbidden is not None or line.barred:  # less use forbids nobody else
-                        self._judge(line)
+        if self.queue:
+            self.thresholds.used.update(changed)
+            if self.in_force.limited:
+                self._judge_sharing(changed)
         changed.clear()
+
+    def _judge_sharing(self, changed: dict[str, bool]) -> None:
+        grown: dict[str, bool] = {}
+        for vc, grew in changed.items():
+            path = self.in_force.sharing(vc)
+            grown[path] = grew or grown.get(path, False)
+        for path, grew in grown.items():
+            for line in self.queue.lines_below(path):
+                if grew or line.forbidden is not None or line.barred:  # less use forbids nobody else
+                    self._judge(line)
 
     def may_go_on(self, line: Line) -> bool:
         """Tell whether no limit forbids a line what it wants; use that changed and was not followed yet counts."""
-        if self.state.tenants.changed:
+        if self.state.tenants.changed and self.in_force.limited:
             self._judge(line)
         return line.forbidden is None
 
@@ -218,10 +222,12 @@ class Core:
 
     def changed(self, record: JobRecord) -> None:
         """Follow a change of a job: its want, its state, the counts of jobs by state."""
-        self.touched[record.job.job_id] = None
-        self._stand(record)
+        job_id = record.job.job_id
+        self.touched[job_id] = None
+        if record.asks or record.want is not None:
+            self._stand(record)
         if record.want is None:
-            self.waits.unsettled[record.job.job_id] = None
+            self.waits.unsettled[job_id] = None
         state = record.state if record.known else None
         if state is not record.counted:
             self._count_as(record, state)
@@ -279,16 +285,13 @@ class Core:
 
     def uncount(self, record: JobRecord) -> None:
         """Take a job out of the counts by state."""
-        self._count_as(record, None)
+        if record.counted is not None:
+            self._count_as(record, None)
 
     def _count_as(self, record: JobRecord, state: JobState | None) -> None:
         """Keep the counts of jobs by state, and the list of those that run."""
-        virtual_cluster = self.state.virtual_clusters[record.job.vc]
         before, record.counted = record.counted, state
-        if state is not None and state is not PENDING:
-            self.waits.end(record)
-        elif state is PENDING and record.wait.since_us is None and self.session.snapshot_ended:
-            self.waits.begin(record)
+        virtual_cluster = self.state.virtual_clusters[record.job.vc]
         if before is PENDING:
             self.jobs_pending -= 1
             virtual_cluster.jobs_pending -= 1
@@ -299,7 +302,12 @@ class Core:
         if state is PENDING:
             self.jobs_pending += 1
             virtual_cluster.jobs_pending += 1
-        elif state is RUNNING:
+            if record.wait.since_us is None and self.session.snapshot_ended:
+                self.waits.begin(record)
+            return
+        if state is not None:
+            self.waits.end(record)
+        if state is RUNNING:
             self.jobs_running += 1
             virtual_cluster.jobs_running += 1
             self.running[record.job.job_id] = record
@@ -335,7 +343,8 @@ class Core:
 
     def forget(self, record: JobRecord) -> None:
         """Drop a job for good: it holds nothing and nothing is under way for it."""
-        self.queue.put(record, None)
+        if record.want is not None:
+            self.queue.put(record, None)
         self.uncount(record)
         job_id = record.job.job_id
         if record.known:

@@ -20,6 +20,8 @@ from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 NOTHING = Capacity()
 
+NO_SETTINGS = QueueSettings()
+
 READ_MAX = 8_192
 """Texts whose meaning is remembered: most queues say what they said before."""
 
@@ -49,6 +51,7 @@ class InForce:
         self._settings: dict[str, QueueSettings] = {}
         self._parts: dict[str, float | None] = {}
         self._bounds: dict[tuple[str, str], list[tuple[str, Limits]]] = {}
+        self._sharing: dict[str, str] = {}
         self._partitions: dict[str, list[str]] = {}
         self._warnings: dict[str, list[str]] = {}
         self._oversubscribed: dict[str, list[str]] = {}
@@ -73,8 +76,12 @@ class InForce:
 
     def sharing(self, vc: str) -> str:
         """Name the highest queue whose limits a virtual cluster shares with others; itself, if there is none above it."""
-        self._refresh()
-        return next((path for path in lineage(vc) if path in self._limited_paths), vc)
+        if self._stale:
+            self._refresh()
+        found = self._sharing.get(vc)
+        if found is None:
+            found = self._sharing[vc] = next((path for path in lineage(vc) if path in self._limited_paths), vc)
+        return found
 
     @property
     def warnings(self) -> dict[str, list[str]]:
@@ -130,10 +137,14 @@ class InForce:
         """Give a queue's settings, those of the queues above it included."""
         if self._stale:
             self._refresh()
-        name: str | None = path
+        found = self._settings.get(path)
+        return self._settings_above(path) if found is None else found
+
+    def _settings_above(self, path: str) -> QueueSettings:
+        name = parent_of(path)
         while name is not None and name not in self._settings:
             name = parent_of(name)
-        return QueueSettings() if name is None else self._settings[name]
+        return NO_SETTINGS if name is None else self._settings[name]
 
     def _refresh(self) -> None:
         if not self._stale:
@@ -143,6 +154,7 @@ class InForce:
         self._settings.clear()
         self._parts.clear()
         self._bounds.clear()
+        self._sharing.clear()
         self._partitions.clear()
         self._warnings = {}
         self._oversubscribed = {}
@@ -158,10 +170,7 @@ class InForce:
         }
 
     def _read_settings(self, path: str, vc: VirtualCluster) -> None:
-        name = parent_of(path)
-        while name is not None and name not in self._settings:
-            name = parent_of(name)
-        above = QueueSettings() if name is None else self._settings[name]
+        above = self._settings_above(path)
         if vc.debounce:
             above = msgspec.structs.replace(above, debounce=True)
         self._settings[path], wrong = read_settings(vc.settings, above)

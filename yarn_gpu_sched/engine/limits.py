@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from yarn_gpu_sched.engine.in_force import InForce
+from yarn_gpu_sched.engine.in_force import InForce, Limits
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job_record import JobRecord
@@ -41,15 +41,33 @@ def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: 
     """Say which queue's maximum a want would exceed in a partition, the lowest queue's first; None if none."""
     total, held = want.total, want.held if partition == want.partition else NOTHING
     for path, limits in in_force.bounds(want.vc, partition):
-        use = tenants.by_path[path].uses.get(partition, NO_USE)
-        for asked, used, most, unit in (
-            (total.gpus, use.gpus - held.gpus, limits.maximum_gpus, "GPUs"),
-            (total.memory_mb, use.memory_mb - held.memory_mb, limits.maximum_mb, "MB of memory"),
-            (total.vcores, use.vcores - held.vcores, limits.maximum_vcores, "vcores"),
-        ):
-            if most is not None and asked and used + asked > most:
-                sentence = f"queue {path} uses {used} of the {most} {unit} that it may use"
-                return Forbidden(ReasonCode.VC_MAXIMUM, path, sentence)
+        over = _exceeded(total, tenants.by_path[path].uses.get(partition, NO_USE), held, limits)
+        if over is not None:
+            sentence = f"queue {path} uses {over.used} of the {over.most} {over.unit} that it may use"
+            return Forbidden(ReasonCode.VC_MAXIMUM, path, sentence)
+    return None
+
+
+class _Over(NamedTuple):
+    """A maximum that is exceeded."""
+
+    asked: int
+    used: int
+    most: int
+    unit: str
+
+
+def _exceeded(total: Resource, use: Use, held: Resource, limits: Limits) -> _Over | None:
+    """Say which maximum would be exceeded beside what is used but for what is held for it; what is not asked exceeds none."""
+    most = limits.maximum_gpus
+    if most is not None and total.gpus and use.gpus - held.gpus + total.gpus > most:
+        return _Over(total.gpus, use.gpus - held.gpus, most, "GPUs")
+    most = limits.maximum_mb
+    if most is not None and total.memory_mb and use.memory_mb - held.memory_mb + total.memory_mb > most:
+        return _Over(total.memory_mb, use.memory_mb - held.memory_mb, most, "MB of memory")
+    most = limits.maximum_vcores
+    if most is not None and total.vcores and use.vcores - held.vcores + total.vcores > most:
+        return _Over(total.vcores, use.vcores - held.vcores, most, "vcores")
     return None
 
 
@@ -92,11 +110,7 @@ def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, g
     if most is not None and gpus_at_once > most:
         return f"asks {gpus_at_once} GPUs at once, a job of queue {vc} may use {most} (ygs.max-gpus-per-job)"
     for path, limits in in_force.bounds(vc, partition) if in_force.limited else ():
-        for asked, maximum, unit in (
-            (total.gpus, limits.maximum_gpus, "GPUs"),
-            (total.memory_mb, limits.maximum_mb, "MB of memory"),
-            (total.vcores, limits.maximum_vcores, "vcores"),
-        ):
-            if asked and maximum is not None and asked > maximum:
-                return f"asks {asked} {unit} at once, queue {path} may use {maximum}"
+        over = _exceeded(total, NO_USE, NOTHING, limits)
+        if over is not None:
+            return f"asks {over.asked} {over.unit} at once, queue {path} may use {over.most}"
     return ""

@@ -116,6 +116,10 @@ class Queue:
         self._for_spare: dict[str, dict[int, Line]] = {}
         self._for_masters: dict[int, Line] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._lines)
+
     def put(self, record: JobRecord, want: JobWant | None) -> None:
         """Let a job stand where its want belongs; None: nowhere."""
         old = record.want

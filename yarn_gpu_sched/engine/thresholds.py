@@ -67,7 +67,7 @@ class Thresholds:
 
     def __init__(self) -> None:
         self.stale = False
-        self.used: dict[str, None] = {}
+        self.used: dict[str, bool] = {}
         self.judged: dict[int, Line] = {}
         self._free: dict[str, Threshold] = {}
         self._left: dict[str, dict[str, Threshold]] = {}
@@ -147,10 +147,12 @@ class Thresholds:
         self.judged.clear()
 
     def _follow_use(self, core: Core) -> None:
-        for path in dict.fromkeys(path for vc in self.used for path in lineage(vc)):
-            for partition, threshold in self._left.get(path, {}).items():
-                for line in threshold.move(headroom(core, path, partition)):
-                    turn(core, line)
+        for path in {path: None for vc in self.used for path in lineage(vc)}:
+            by_partition = self._left.get(path)
+            if by_partition is not None:
+                for partition, threshold in by_partition.items():
+                    for line in threshold.move(headroom(core, path, partition)):
+                        turn(core, line)
         self.used.clear()
 
     def look_again(self, core: Core) -> None:

@@ -89,9 +89,13 @@ class Tenants:
         self.by_path: dict[str, VirtualClusterRecord] = {}
         self.watched = False
         self.changed: dict[str, bool] = {}
+        self._uses: dict[tuple[str, str], list[Use]] = {}
 
     def get(self, path: str) -> VirtualClusterRecord:
         """Get a virtual cluster; it comes to be, and what stands above it, where nobody has spoken of it."""
+        known = self.by_path.get(path)
+        if known is not None:
+            return known
         name: str | None = path
         missing: list[str] = []
         while name is not None and name not in self.by_path:
@@ -109,6 +113,7 @@ class Tenants:
         """Forget a virtual cluster that nobody speaks of, and those above that stood for it alone."""
         while not record.told and not record.below:
             del self.by_path[record.path]
+            self._uses.clear()
             if record.above is None:
                 return
             del record.above.below[record.path]
@@ -118,20 +123,24 @@ class Tenants:
         """Add to what a virtual cluster and all above it use; ``sign`` -1 takes away."""
         record = self.by_path[path]
         if self.watched:
-            self.changed[path] = self.changed.get(path, False) or sign > 0
-        gpus = sign * amount.gpus
+            self.changed[path] = sign > 0 or self.changed.get(path, False)
+        memory_mb, vcores, gpus = sign * amount.memory_mb, sign * amount.vcores, sign * amount.gpus
         if gpus:
             held = record.user_gpus.get((user, partition), 0) + gpus
             if held:
                 record.user_gpus[user, partition] = held
             else:
                 del record.user_gpus[user, partition]
+        for use in self._uses.get((path, partition)) or self._uses_of(record, partition):
+            use.memory_mb += memory_mb
+            use.vcores += vcores
+            use.gpus += gpus
+
+    def _uses_of(self, record: VirtualClusterRecord, partition: str) -> list[Use]:
+        """Find what a virtual cluster and all above it use of a partition: the same objects until one of them is forgotten."""
+        uses = self._uses[record.path, partition] = []
         at: VirtualClusterRecord | None = record
         while at is not None:
-            use = at.uses.get(partition)
-            if use is None:
-                use = at.uses[partition] = Use()
-            use.memory_mb += sign * amount.memory_mb
-            use.vcores += sign * amount.vcores
-            use.gpus += gpus
+            uses.append(at.uses.setdefault(partition, Use()))
             at = at.above
+        return uses
