@@ -66,7 +66,7 @@ def _assume(core: Core, use: ServerUse, container: Container) -> None:
 
 def _remove_from_elsewhere(core: Core, known: Container, container: Container) -> None:
     """Let go of what was said of a container before."""
-    _remove(core, known)
+    _remove(core, known, core.state.servers[known.server_id])
     if known.server_id != container.server_id and core.state.servers[known.server_id].gpus:
         core.commands.append(Unbind(container_id=known.container_id, server_id=known.server_id))
     if known.job_id != container.job_id:
@@ -118,7 +118,7 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
     if container is None:
         return
     use = core.state.servers[container.server_id]
-    _remove(core, container)
+    _remove(core, container, use)
     record = core.state.jobs[container.job_id]
     if event.lost:
         member_lost(core, container)
@@ -133,7 +133,6 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
         core.forget_old_jobs()
 
 
-def _remove(core: Core, container: Container) -> None:
-    use = core.state.servers[container.server_id]
+def _remove(core: Core, container: Container, use: ServerUse) -> None:
     core.state.remove_container(container.container_id)
     core.freed(use.server.partition, by_master=container.application_master)

@@ -18,7 +18,7 @@ from yarn_gpu_sched.engine.pass_view import PassView, may_stop
 from yarn_gpu_sched.engine.refusing import check_all
 from yarn_gpu_sched.engine.want import FREE, JobWant, reach_of, shape_of
 from yarn_gpu_sched.model.ask import RequestKey
-from yarn_gpu_sched.model.assignment import Assignment
+from yarn_gpu_sched.model.assignment import ANYWHERE, Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server_use import Part
@@ -251,7 +251,7 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
     demand = want.demand
     if sum([portion.containers for portion in placement.portions]) != want.containers:
         return None
-    if not keeps_ceiling(core, demand, placement):
+    if demand.ceiling is not ANYWHERE and not keeps_ceiling(core, demand, placement):
         return None
     waiting = _by_kind(want)
     assignments: list[Assignment] = []

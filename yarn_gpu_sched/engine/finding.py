@@ -52,8 +52,6 @@ def free_in(core: Core, partition: str) -> int:
 
 def keeps_ceiling(core: Core, demand: Demand, placement: Placement) -> bool:
     """Tell whether a place is no looser than its level says, and that no looser than the demand's ceiling."""
-    if demand.ceiling is ANYWHERE:
-        return True
     uses = {portion.use.server_id: portion.use for portion in placement.portions}
     lent_by = next((use.server.partition for use in uses.values()), demand.partition)
     fewest = core.index.fewest_servers(lent_by, demand.kinds)
@@ -65,7 +63,7 @@ def keeps_ceiling(core: Core, demand: Demand, placement: Placement) -> bool:
 
 
 def _find_in(core: Core, partition: str, demand: Demand) -> Placement | None:
-    if not demand.confined:
+    if demand.ceiling is ANYWHERE and not demand.reach:
         return core.index.find(partition, demand.kinds)
     if partition not in core.index.partitions:
         return None

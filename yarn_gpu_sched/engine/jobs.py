@@ -232,11 +232,12 @@ def _check_gang(core: Core, record: JobRecord) -> None:
     tag = record.gang
     assert tag is not None
     workers = [ask for ask in record.asks if not ask.application_master]
-    partitions = list({ask.partition: None for ask in workers}) if len(workers) > 1 else ()
-    if len(partitions) > 1 and not record.gang_placed:
-        core.refuse(
-            record, f'tag "{tag}": the asks name partitions "{partitions[0]}" and "{partitions[1]}"; a gang has one'
-        )
+    if len(workers) > 1 and not record.gang_placed:
+        partitions = list({ask.partition: None for ask in workers})
+        if len(partitions) > 1:
+            core.refuse(
+                record, f'tag "{tag}": the asks name partitions "{partitions[0]}" and "{partitions[1]}"; a gang has one'
+            )
     if tag.gpus_each is None:
         return
     allowed = (tag.gpus_each, 0) if tag.plain else (tag.gpus_each,)

@@ -1,6 +1,6 @@
 """How long the jobs of a line have waited, by cause, and for which reasons: kept once for all of them."""
 
-from yarn_gpu_sched.model.delay import CAUSES
+from yarn_gpu_sched.model.delay import CAUSES, Cause
 from yarn_gpu_sched.model.reason import ReasonCode, ReasonSince
 from yarn_gpu_sched.model.wait import Clocks
 
@@ -11,10 +11,11 @@ HISTORY_MAX = 16
 class LineClock:
     """``code`` is why the line waits since ``since_us``; None before anybody has looked."""
 
-    __slots__ = ("_clocks", "code", "history", "since_us")
+    __slots__ = ("_cause", "_clocks", "code", "history", "since_us")
 
     def __init__(self) -> None:
         self.code: ReasonCode | None = None
+        self._cause = Cause.OTHER
         self.since_us = 0
         self.history: list[ReasonSince] = []
         self._clocks = [0, 0, 0, 0]
@@ -24,18 +25,18 @@ class LineClock:
         if code is self.code:
             return
         if self.code is not None:
-            self._clocks[CAUSES[self.code]] += now_us - self.since_us
-        self.code, self.since_us = code, now_us
+            self._clocks[self._cause] += now_us - self.since_us
+        self.code, self._cause, self.since_us = code, CAUSES[code], now_us
         note(self.history, code, now_us)
 
     def at(self, now_us: int) -> Clocks:
         """Read the clocks."""
-        fair, capacity, fragmentation, other = self._clocks
-        if self.code is None or now_us == self.since_us:
-            return fair, capacity, fragmentation, other
-        clocks = [fair, capacity, fragmentation, other]
-        clocks[CAUSES[self.code]] += now_us - self.since_us
-        return clocks[0], clocks[1], clocks[2], clocks[3]
+        clocks = self._clocks
+        if self.code is not None and now_us != self.since_us:
+            clocks = clocks.copy()
+            clocks[self._cause] += now_us - self.since_us
+        fair, capacity, fragmentation, other = clocks
+        return fair, capacity, fragmentation, other
 
 
 def note(history: list[ReasonSince], code: ReasonCode, since_us: int) -> None:

@@ -200,7 +200,9 @@ class Queue:
 
     def first(self, group: Group = TOGETHER) -> JobWant | None:
         """Give the first want of a group's lines that are ready."""
-        ready = self._ready.get(group, [])
+        ready = self._ready.get(group)
+        if ready is None:
+            return None
         while ready:
             order, _, line = ready[0]
             if line.jobs and not line.blocked:
@@ -212,7 +214,7 @@ class Queue:
                 line.offered = None
             if line.jobs:
                 self._offer(line)
-        self._ready.pop(group, None)
+        del self._ready[group]
         return None
 
     def anybody(self) -> bool:

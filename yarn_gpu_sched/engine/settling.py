@@ -32,17 +32,19 @@ def settle(core: Core) -> None:
     if core.limits_stale:
         core.follow_limits()
     waits, thresholds = core.waits, core.thresholds
-    for line in waits.gone.values():
-        thresholds.remove(line)
-    waits.gone.clear()
+    if waits.gone:
+        for line in waits.gone.values():
+            thresholds.remove(line)
+        waits.gone.clear()
     if thresholds.stale:
         _look_at_all(core)
     else:
         thresholds.follow(core)
-    for line in waits.fresh.values():
-        thresholds.add(core, line)
-        turn(core, line)
-    waits.fresh.clear()
+    if waits.fresh:
+        for line in waits.fresh.values():
+            thresholds.add(core, line)
+            turn(core, line)
+        waits.fresh.clear()
     for job_id in waits.unsettled:
         _note(core, job_id)
     waits.unsettled.clear()

@@ -125,10 +125,10 @@ class Thresholds:
                     turn(core, line)
         if self.used:
             self._follow_use(core)
-        self._follow_limits(core)
-        changes = core.state.masters_changes
-        if self._masters and changes != self._masters_seen:
-            self._masters_seen = changes
+        if self.judged or self._barred:
+            self._follow_limits(core)
+        if self._masters and core.state.masters_changes != self._masters_seen:
+            self._masters_seen = core.state.masters_changes
             for line in self._masters.values():
                 turn(core, line)
 

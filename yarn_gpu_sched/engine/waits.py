@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.line_clock import HISTORY_MAX, LineClock, note
-from yarn_gpu_sched.model.delay import Delays, Totals, size_of
+from yarn_gpu_sched.model.delay import NO_DELAYS, Delays, Totals, size_of
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.reason import ReasonSince
 from yarn_gpu_sched.model.wait import NO_TIME, Clocks
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 20_000
 """Rows of totals, one a virtual cluster and size; what comes beyond is counted for the virtual cluster "", of no name."""
-
-
-NO_DELAYS = Delays()
 
 
 class Waits:
@@ -98,7 +95,8 @@ class Waits:
 
     def forget(self, record: JobRecord) -> None:
         """Let go of a job that may be taken up again; what it waited for at this very moment was for no time."""
-        record.wait.history = self._before_now(record.wait.history)
+        if record.wait.history:
+            record.wait.history = self._before_now(record.wait.history)
         self.unsettled.pop(record.job.job_id, None)
 
     def _before_now(self, history: tuple[ReasonSince, ...]) -> tuple[ReasonSince, ...]:
@@ -153,8 +151,10 @@ class Waits:
 
 def clock_of(record: JobRecord) -> LineClock | None:
     """Give the clock of the line that a job stands in."""
-    line = getattr(record.want, "line", None)
-    return None if line is None else line.clock
+    if record.want is None:
+        return None
+    line: Line = record.want.line  # type: ignore[attr-defined] # what stands there is a want of the queue above
+    return line.clock
 
 
 def _waited(record: JobRecord, clock: LineClock, at_us: int) -> Clocks:

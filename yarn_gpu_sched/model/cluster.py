@@ -266,7 +266,7 @@ class ClusterState:
         live = []
         for container_id, assignment in zip(container_ids, decision.assignments, strict=True):
             if assignment.server_id not in decision.lost:
-                live.append(self._come_alive(container_id, assignment, decision))
+                live.append(self._come_alive(container_id, assignment, decision, record))
         for part in decision.parts:
             part.use.in_flight.pop(decision.decision_id, None)
         return live
@@ -283,7 +283,9 @@ class ClusterState:
             else:
                 record.in_flight.pop(key, None)
 
-    def _come_alive(self, container_id: str, assignment: Assignment, decision: Decision) -> Container:
+    def _come_alive(
+        self, container_id: str, assignment: Assignment, decision: Decision, record: JobRecord
+    ) -> Container:
         container = Container(
             container_id=container_id,
             job_id=decision.job_id,
@@ -296,7 +298,7 @@ class ClusterState:
         )
         self.containers[container_id] = container
         self.servers[assignment.server_id].containers[container_id] = container
-        self.jobs[decision.job_id].containers[container_id] = container
+        record.containers[container_id] = container
         return container
 
     def _lose(self, decision: Decision, use: ServerUse) -> None:
@@ -322,6 +324,8 @@ class ClusterState:
 def _by_partition(decision: Decision) -> list[tuple[str, Resource]]:
     """Say what a decision holds of which partition: of one, unless a server went to another while it was under way."""
     parts = decision.parts
+    if len(parts) == 1:
+        return [(parts[0].use.server.partition, decision.held)]
     if len({part.use.server.partition for part in parts}) <= 1:
         return [(parts[0].use.server.partition, decision.held)] if parts else []
     return [(part.use.server.partition, Resource(part.memory_mb, part.vcores, part.gpus)) for part in parts]

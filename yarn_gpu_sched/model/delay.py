@@ -75,17 +75,20 @@ class Delays(msgspec.Struct, frozen=True, gc=False):
         return Cause(by_cause.index(most)) if most else None
 
 
+NO_DELAYS = Delays()
+
+
 class Totals(msgspec.Struct, eq=False):
     """Waits that have ended: how many, how long together, and how many took longest by each cause."""
 
     waits: int = 0
-    delays: Delays = Delays()
+    delays: Delays = NO_DELAYS
     mostly: list[int] = msgspec.field(default_factory=lambda: [0] * len(Cause))
 
     def count(self, delays: Delays) -> None:
         """Count one."""
         self.waits += 1
-        mostly = delays.mostly
+        mostly = None if delays is NO_DELAYS else delays.mostly
         if mostly is not None:
             self.delays = self.delays.plus(delays)
             self.mostly[mostly] += 1

@@ -7,6 +7,7 @@ often it writes down what it has done.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -37,6 +38,7 @@ class JobTags(msgspec.Struct, frozen=True, gc=False):
     checkpoint_every_s: int | None = None
 
 
+@lru_cache(maxsize=4_096)
 def job_tags(tags: tuple[str, ...]) -> JobTags:
     """Read an application's tags; those of others are nobody's business. Raises TagError."""
     found = values_of(tags, _READERS)

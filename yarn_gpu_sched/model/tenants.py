@@ -126,11 +126,12 @@ class Tenants:
             self.changed[path] = sign > 0 or self.changed.get(path, False)
         memory_mb, vcores, gpus = sign * amount.memory_mb, sign * amount.vcores, sign * amount.gpus
         if gpus:
-            held = record.user_gpus.get((user, partition), 0) + gpus
+            by_user, key = record.user_gpus, (user, partition)
+            held = by_user.get(key, 0) + gpus
             if held:
-                record.user_gpus[user, partition] = held
+                by_user[key] = held
             else:
-                del record.user_gpus[user, partition]
+                del by_user[key]
         for use in self._uses.get((path, partition)) or self._uses_of(record, partition):
             use.memory_mb += memory_mb
             use.vcores += vcores

@@ -1,6 +1,6 @@
 """What the engine knows of a job's wait."""
 
-from yarn_gpu_sched.model.delay import Delays
+from yarn_gpu_sched.model.delay import NO_DELAYS
 from yarn_gpu_sched.model.reason import ReasonSince
 
 Clocks = tuple[int, int, int, int]
@@ -23,6 +23,5 @@ class Wait:
         self.since_us: int | None = None
         self.waited = NO_TIME
         self.joined: tuple[int, Clocks] | None = None
-        self.delays = Delays()
-        self.in_all = Delays()
+        self.delays = self.in_all = NO_DELAYS
         self.history: tuple[ReasonSince, ...] = ()

@@ -27,7 +27,7 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterChanged,
 )
 from yarn_gpu_sched.model.ask import Ask, RequestKey
-from yarn_gpu_sched.model.delay import Delays
+from yarn_gpu_sched.model.delay import NO_DELAYS, Delays
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.job_tags import SECONDS_MAX
 from yarn_gpu_sched.model.outcome import COMMITTED
@@ -72,9 +72,6 @@ class Overheads(NamedTuple):
 
 class BrokenLawsError(AssertionError):
     """The engine broke a law: a bug."""
-
-
-NO_DELAYS = Delays()
 
 
 class _Run(msgspec.Struct, eq=False):

@@ -38,7 +38,9 @@ class Delays(msgspec.Struct):
     def count(self, delays: delay.Delays) -> None:
         """Count an attempt."""
         self.attempts += 1
-        self.delayed += delays.total_us > 0
+        if not delays.total_us:
+            return
+        self.delayed += 1
         self.fair_share_s += delays.fair_share_us / US_PER_S
         self.capacity_s += delays.capacity_us / US_PER_S
         self.fragmentation_s += delays.fragmentation_us / US_PER_S
