@@ -146,10 +146,7 @@ class Engine:
             times.append(core.policy_wake_s)
         if (look_s := core.preemption.next_s()) is not None:
             times.append(look_s)
-        if core.resting:
-            times.append(core.resting[0][0])
-        if core.expiring:
-            times.append(core.expiring[0][0])
+        times += [heap[0][0] for heap in (core.resting, core.expiring) if heap]
         if not core.session.settled:
             times.append(core.session.settles_at_s)
         if core.degraded or core.ahead or core.gathering:

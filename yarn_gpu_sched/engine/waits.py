@@ -89,9 +89,10 @@ class Waits:
             wait.in_all = wait.in_all.plus(delays)
         wait.since_us, wait.waited, wait.delays, wait.history = None, NO_TIME, delays, history
         key = (record.job.vc, size_of(record.gpus))
-        if key not in self.totals and len(self.totals) >= ROWS_MAX:
-            key = ("", key[1])
-        self.totals.setdefault(key, Totals()).count(delays)
+        total = self.totals.get(key)
+        if total is None:
+            total = self.totals.setdefault(key if len(self.totals) < ROWS_MAX else ("", key[1]), Totals())
+        total.count(delays)
 
     def forget(self, record: JobRecord) -> None:
         """Let go of a job that may be taken up again; what it waited for at this very moment was for no time."""

@@ -170,12 +170,14 @@ def _mean(values: list[float]) -> float | None:
 def delays(jobs: Iterable[TraceJob], attempts: Iterable[Attempt]) -> dict[str, dict[str, Delays]]:
     """Add up, by virtual cluster and by size, how long attempts waited and why; `EVERY` stands for all of them."""
     known = {job.job_id: job for job in jobs}
-    found: dict[str, dict[str, Delays]] = {}
+    found: dict[str, dict[str, Delays]] = defaultdict(lambda: defaultdict(Delays))
     for attempt in attempts:
         if attempt.outcome == "refused":
             continue
         job = known[attempt.job_id]
+        own_size = delay.size_of(job.gpus)
         for vc in {job.vc: None, EVERY: None}:
-            for size in (delay.size_of(job.gpus), EVERY):
-                found.setdefault(vc, {}).setdefault(size, Delays()).count(attempt.delays)
+            sizes = found[vc]
+            sizes[own_size].count(attempt.delays)
+            sizes[EVERY].count(attempt.delays)
     return {vc: dict(sorted(sizes.items())) for vc, sizes in sorted(found.items())}
