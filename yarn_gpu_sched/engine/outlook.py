@@ -20,6 +20,7 @@ from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.preemption import Plan
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
 
 NAMED_MAX = 10
@@ -33,6 +34,9 @@ def outlook(core: Core, record: JobRecord, now_s: float) -> Outlook | None:
     reason = waiting_reason(core, record)
     if reason is None:
         return None
+    plan = core.preemption.plans.get(record.job.job_id)
+    if plan is not None and reason.code is ReasonCode.HELD:
+        return _reclaimed(plan, now_s)
     other = standstill(core, record, reason.code, now_s)
     if other is not None:
         return other
@@ -42,6 +46,18 @@ def outlook(core: Core, record: JobRecord, now_s: float) -> Outlook | None:
     if reason.code is ReasonCode.USER_LIMIT and want.line is None:
         return _job_limit(core, want)
     return _Outlook(core, want, reason, now_s).answer()
+
+
+def _reclaimed(plan: Plan, now_s: float) -> Outlook:
+    """Say when a gang starts for which others are stopped."""
+    jobs = list(dict.fromkeys(victim.job_id for victim in plan.victims))
+    who = f"the end{'s' if len(jobs) > 1 else ''} of {listed(jobs or ['jobs that have ended'])}"
+    if plan.stopped_s is None:
+        left_s = max(0.0, plan.grace_until_s - now_s)
+        when = f"in {span(left_s)} and what they take to end, or as soon as it finds room before"
+        return Outlook((f"{who}, stopped for it in {span(left_s)}",), when, left_s, job_ids=tuple(jobs[:NAMED_MAX]))
+    when = "as soon as who is being stopped has ended"
+    return Outlook((f"{who}, being stopped for it",), when, job_ids=tuple(jobs[:NAMED_MAX]))
 
 
 def _job_limit(core: Core, want: JobWant) -> Outlook:

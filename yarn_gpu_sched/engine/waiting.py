@@ -9,6 +9,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, free_in
 from yarn_gpu_sched.engine.limits import over_job_limit, over_maximum
 from yarn_gpu_sched.engine.masters import allowance
+from yarn_gpu_sched.engine.phrases import listed
 from yarn_gpu_sched.engine.refusing import never_fits
 from yarn_gpu_sched.engine.repair import asks_replacement, holds_of
 from yarn_gpu_sched.engine.want import JobWant, want_of
@@ -196,19 +197,16 @@ class _Answer:
     def _awaits_victims(self, code: ReasonCode) -> WaitingReason:
         """Say who is stopped for it, and how much is held already."""
         plan = self._core.preemption.plans[self._want.job_id]
-        names = [victim.job_id for victim in plan.victims]
-        who = ", ".join(list(dict.fromkeys(names))[:NAMED_MAX]) or "nobody any more"
+        jobs = list(dict.fromkeys(victim.job_id for victim in plan.victims))
+        who = listed(jobs or ["nobody"], NAMED_MAX)
+        are = "are" if len(jobs) > 1 else "is"
         until_s = plan.grace_until_s if plan.stopped_s is None else (plan.hold_until_s or plan.grace_until_s)
         left_s = max(0.0, until_s - self._core.now_s)
-        doing = (
-            f"warned and stopped in {left_s:.0f} s"
-            if plan.stopped_s is None
-            else f"stopped; held for {left_s:.0f} s more"
-        )
-        held = self._want.held.gpus
-        return self._say(
-            code, f"{self._asks()}; {held} GPUs are held for it, and for the rest it is {who} who is {doing}"
-        )
+        held = f"{self._asks()}; {self._want.held.gpus} GPUs are held for it"
+        if plan.stopped_s is None:
+            return self._say(code, f"{held}; for the rest {who} {are} warned, and stopped in {left_s:.0f} s")
+        for_s = f"{held} for another {left_s:.0f} s"
+        return self._say(code, f"{for_s}; {who} {are} being stopped for it" if jobs else for_s)
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""
