@@ -16,6 +16,8 @@ from yarn_gpu_sched.protocol.v1 import (
     job_pb2,
     jobs_pb2,
     jobs_pb2_grpc,
+    preemption_pb2,
+    preemption_pb2_grpc,
     reason_pb2,
     resource_pb2,
     server_pb2,
@@ -136,8 +138,39 @@ def share(partition: str = "", **fields: int) -> virtual_cluster_pb2.PartitionSh
     return virtual_cluster_pb2.PartitionShare(partition=partition, **fields)  # type: ignore[arg-type] # its numbers, by name
 
 
+def preempted(by: str, age_s: float) -> preemption_pb2.Preempted:
+    return preemption_pb2.Preempted(age_s=age_s, by_job_id=by, by_virtual_cluster="root.speech", lost_gpu_s=7_200.0)
+
+
+def preemption_plan(text: str = "") -> preemption_pb2.PreemptionPlan:
+    """Return a job that is warned; every name holds ``text``."""
+    victim = preemption_pb2.PreemptionVictim(
+        job_id=f"victim-1{text}",
+        virtual_cluster=f"root.speech{text}",
+        user=f"ada{text}",
+        gpus=4,
+        ran_s=3_600.0,
+        lost_gpu_s=7_200.0,
+        stopped_before=1,
+    )
+    return preemption_pb2.PreemptionPlan(
+        job_id=f"{APPLICATION}{text}",
+        virtual_cluster=f"root.research{text}",
+        gpus=4,
+        victims=[victim],
+        servers=[preemption_pb2.ServerGpus(server_id=f"gpu-a1:45454{text}", gpus=4)],
+        stage=preemption_pb2.PREEMPTION_STAGE_WARNED,
+        age_s=18.0,
+        left_s=12.0,
+    )
+
+
 @dataclass
-class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceServicer):
+class Canned(
+    jobs_pb2_grpc.JobsServiceServicer,
+    cluster_pb2_grpc.ClusterServiceServicer,
+    preemption_pb2_grpc.PreemptionServiceServicer,
+):
     """What is answered; a test may change all of it."""
 
     jobs: list[job_pb2.JobView] = field(default_factory=lambda: [job_view()])
@@ -146,6 +179,12 @@ class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceS
     outlooks: dict[str, reason_pb2.Outlook] = field(default_factory=lambda: {APPLICATION: outlook("")})
     delays: list[jobs_pb2.DelayRow] = field(default_factory=lambda: [delay_row("root.research")])
     cluster_id: str = "c1"
+    plan: preemption_pb2.PreemptionPlan = field(default_factory=preemption_plan)
+    preview: preemption_pb2.PreviewPreemptionResponse | None = None
+    reason: str = "the demonstration"
+    not_kept: str = "the service has no state_dir"
+    switches: list[preemption_pb2.SetPreemptionModeRequest] = field(default_factory=list)
+    checkpoints: list[preemption_pb2.ReportCheckpointRequest] = field(default_factory=list)
 
     def ListJobs(self, request: jobs_pb2.ListJobsRequest, context: grpc.ServicerContext) -> jobs_pb2.ListJobsResponse:
         listed = [view for view in self.jobs if request.state in (job_pb2.JOB_STATE_UNSPECIFIED, view.state)]
@@ -190,6 +229,48 @@ class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceS
     ) -> cluster_pb2.ListVirtualClustersResponse:
         return cluster_pb2.ListVirtualClustersResponse(virtual_clusters=self.vcs)
 
+    def GetPreemption(
+        self, request: preemption_pb2.GetPreemptionRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.GetPreemptionResponse:
+        switched = preemption_pb2.PreemptionSwitch(reason=self.reason, by="ada")
+        switched.time.FromJsonString("2026-09-22T10:00:00.25Z")
+        return preemption_pb2.GetPreemptionResponse(
+            mode=preemption_pb2.PREEMPTION_MODE_OBSERVE,
+            mode_of_settings=preemption_pb2.PREEMPTION_MODE_OFF,
+            switched=switched,
+            quiet_for_s=100.0,
+            stopped_last_minute=2,
+            per_minute_max=16,
+            stopped=7,
+            observed=3,
+            plans=[self.plan],
+        )
+
+    def SetPreemptionMode(
+        self, request: preemption_pb2.SetPreemptionModeRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.SetPreemptionModeResponse:
+        self.switches.append(request)
+        on = request.mode == preemption_pb2.PREEMPTION_MODE_ON
+        return preemption_pb2.SetPreemptionModeResponse(
+            before=preemption_pb2.PREEMPTION_MODE_OBSERVE,
+            after=request.mode,
+            spared=[] if on else self.plan.victims,
+            not_kept_because="" if request.dry_run else self.not_kept,
+        )
+
+    def PreviewPreemption(
+        self, request: preemption_pb2.PreviewPreemptionRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.PreviewPreemptionResponse:
+        return self.preview or preemption_pb2.PreviewPreemptionResponse(
+            plan=self.plan, hindrances=["preemption is observe"]
+        )
+
+    def ReportCheckpoint(
+        self, request: preemption_pb2.ReportCheckpointRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.ReportCheckpointResponse:
+        self.checkpoints.append(request)
+        return preemption_pb2.ReportCheckpointResponse(attempt=request.attempt or 1)
+
     def _find(self, job_id: str, context: grpc.ServicerContext) -> job_pb2.JobView:
         for view in self.jobs:
             if view.job.job_id == job_id:
@@ -204,6 +285,7 @@ class Canned(jobs_pb2_grpc.JobsServiceServicer, cluster_pb2_grpc.ClusterServiceS
         def add(server: grpc.Server) -> None:
             jobs_pb2_grpc.add_JobsServiceServicer_to_server(self, server)
             cluster_pb2_grpc.add_ClusterServiceServicer_to_server(self, server)
+            preemption_pb2_grpc.add_PreemptionServiceServicer_to_server(self, server)
 
         with serving(add) as address:
             yield address

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 @click.group(
     cls=LazyGroup,
     lazy={
+        "checkpoint": "preemption:checkpoint",
         "cluster": "cluster:cluster",
         "config": "serve:config",
         "delays": "delays:delays",
         "demo": "demo:demo",
         "job": "jobs:job",
         "jobs": "jobs:jobs",
+        "preempt": "preemption:preempt",
+        "preemption": "preemption:preemption",
         "replay": "replay:replay",
         "serve": "serve:serve",
         "servers": "servers:servers",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from yarn_gpu_sched.cli import documents
+from yarn_gpu_sched.cli.preemption_convert import preempted_documents
 from yarn_gpu_sched.protocol.v1 import job_pb2, reason_pb2, server_pb2
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def job_document(view: job_pb2.JobView) -> documents.JobDocument:
         level=view.level if view.HasField("level") else None,
         delays=waited_document(view.delays),
         delays_in_all=waited_document(view.delays_in_all),
+        preempted=preempted_documents(view.preempted),
+        preempted_times=view.preempted_times,
+        stopped_for=view.stopped_for or None,
+        stops_in_s=view.stops_in_s if view.HasField("stops_in_s") else None,
     )
 
 

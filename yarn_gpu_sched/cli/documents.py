@@ -12,6 +12,13 @@ from typing import Literal
 
 import msgspec
 
+from yarn_gpu_sched.cli.preemption_documents import (
+    CheckpointDocument,
+    PreemptedDocument,
+    PreemptionDocument,
+    PreviewDocument,
+)
+
 State = Literal["unknown", "pending", "running", "ended"]
 ServerStateName = Literal["unknown", "running", "draining", "unhealthy"]
 EndName = Literal["unknown", "succeeded", "failed", "killed"]
@@ -87,7 +94,9 @@ class ContainerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A job. Times are UTC (RFC 3339); ``expire_time``: when YARN will end it; ``level`` 0 to 2, null before the gang is placed.
 
-    ``delays``: how long its present or last attempt has waited, ``delays_in_all`` all of them.
+    ``delays``: how long its present or last attempt has waited, ``delays_in_all`` all of them. ``preempted``: the last 16 of
+    ``preempted_times`` times that it was stopped for another. ``stopped_for``: for which job it is warned (``stops_in_s`` is not
+    null) or being stopped.
     """
 
     job_id: str
@@ -112,6 +121,10 @@ class JobDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     level: int | None
     delays: WaitedDocument
     delays_in_all: WaitedDocument
+    preempted: tuple[PreemptedDocument, ...]
+    preempted_times: int
+    stopped_for: str | None
+    stops_in_s: float | None
 
 
 class JobWithContainersDocument(JobDocument, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -351,6 +364,9 @@ DOCUMENTS = (
     EmbeddedClusterDocument,
     SettingsDocument,
     ReplayDocument,
+    PreemptionDocument,
+    PreviewDocument,
+    CheckpointDocument,
 )
 
 

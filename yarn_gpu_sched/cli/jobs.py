@@ -32,8 +32,9 @@ STATES = {
     "any": job_pb2.JOB_STATE_UNSPECIFIED,
 }
 _STYLES = {"pending": "yellow", "running": "green", "ended": "dim"}
-_LEVELS = ("fewest servers in one RDMA domain", "one RDMA domain", "anywhere")
+LEVELS = ("fewest servers in one RDMA domain", "one RDMA domain", "anywhere")
 NAME_CHARACTERS_MAX = 64
+_HOUR_S = 3_600
 
 as_json = click.option("--json", "json_", is_flag=True, help="Print a JSON document (schema: docs/cli.md).")
 
@@ -141,6 +142,8 @@ def _facts(view: job_pb2.JobView) -> Table:
         "gang": _gang(view),
         "holds": held,
         "lifetime": lifetime(view),
+        "stopped": _preempted(view),
+        "now": _stands(view),
         "waits": view.waiting.sentence if view.HasField("waiting") else "",
         "waited": waited(view.delays),
         "in all": waited(view.delays_in_all, "in all attempts") if view.delays_in_all != view.delays else "",
@@ -166,6 +169,38 @@ def waited(delays: reason_pb2.Delays, when: str = "in this attempt") -> str:
     return f"{duration(total_s)} {when}: {', '.join(parts)}" if parts else ""
 
 
+def _preempted(view: job_pb2.JobView) -> str:
+    """Say for whom a job was stopped, the last time first."""
+    times = [
+        f"{duration(one.age_s)} ago for {one.by_job_id} of {one.by_virtual_cluster}, which was within its quota;"
+        f" lost {gpu_time(one.lost_gpu_s)}"
+        for one in reversed(view.preempted)
+    ]
+    more = view.preempted_times - len(times)
+    return ". ".join([*times, *([f"{more} times before"] if more > 0 else [])])
+
+
+def _stands(view: job_pb2.JobView) -> str:
+    """Say where a job stands that was stopped for others, or is to be."""
+    if view.HasField("stops_in_s"):
+        return (
+            f"warned: stopped in {duration(view.stops_in_s)} for {view.stopped_for}, unless that finds room before;"
+            " what is written down by then is safe (ygs checkpoint)"
+        )
+    if view.state == job_pb2.JOB_STATE_ENDED or not (view.preempted or view.stopped_for):
+        return ""
+    if view.stopped_for and view.containers:
+        return f"being stopped for {view.stopped_for}"
+    if view.state == job_pb2.JOB_STATE_RUNNING:
+        return f"runs again, attempt {view.job.attempt}"
+    return f"comes back by itself in its old place of the order: attempt {view.job.attempt} waits"
+
+
+def gpu_time(gpu_s: float) -> str:
+    """Return GPU-seconds in the unit that shows them in few digits."""
+    return f"{gpu_s / _HOUR_S:.1f} GPU-h" if gpu_s >= _HOUR_S / 10 else f"{gpu_s:.0f} GPU-s"
+
+
 def _history(view: job_pb2.JobView) -> str:
     return ", ".join(f"{reason_words(one.code)} ({duration(one.age_s)} ago)" for one in view.history)
 
@@ -175,7 +210,7 @@ def _gang(view: job_pb2.JobView) -> str:
         return "none"
     if not view.HasField("level"):
         return f"{view.gang_containers} containers, not placed"
-    level = _LEVELS[view.level] if view.level < len(_LEVELS) else "?"
+    level = LEVELS[view.level] if view.level < len(LEVELS) else "?"
     return f"{view.gang_containers} containers, placed at level {view.level} ({level})"
 
 
