@@ -239,6 +239,18 @@ def test_conditions_are_looked_at_again_when_the_grace_ends() -> None:
     assert not world.runs("b1")
 
 
+def test_a_gang_that_may_not_run_when_the_grace_ends_has_nobody_stopped_and_nothing_held() -> None:
+    world = borrowed()
+    world.gang("b1", 4, 1, "root.b")
+    world.step(1_000.0 + AFTER_S)
+    assert world.warned() == ["a2"]
+    world.configure("root.b", quota_gpus=4, maximum_gpus=3)
+    world.step(1_000.0 + AFTER_S + GRACE_S)
+    assert world.engine.preemption().plans == ()
+    world.step(2_000.0)
+    assert world.stopped() == []
+
+
 def test_a_gang_that_goes_away_spares_who_was_warned_and_leaves_nothing_held() -> None:
     world = borrowed()
     world.gang("b1", 4, 1, "root.b")

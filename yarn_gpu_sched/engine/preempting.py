@@ -242,13 +242,14 @@ def _is_over(core: Core, record: JobRecord, plan: Plan) -> bool:
 
 
 def _go_on(core: Core, record: JobRecord, plan: Plan, place: Place) -> int:
-    if not isinstance(record.want, JobWant) or record.want.line.forbidden is not None:
-        return 0
-    decided = give(core, record.want, place)
-    if decided or plan.stopped_s is not None or plan.grace_until_s > core.now_s:
+    want = record.want if isinstance(record.want, JobWant) and record.want.line.forbidden is None else None
+    if want is not None and (decided := give(core, want, place)):
         return decided
-    found = prove_again(core, record.want, plan, [part for hold in holds_of(core, record) for part in hold.parts])
-    if isinstance(found, Failing):
+    if plan.stopped_s is not None or plan.grace_until_s > core.now_s:
+        return 0
+    kept = [part for hold in holds_of(core, record) for part in hold.parts]
+    found = None if want is None else prove_again(core, want, plan, kept)
+    if not isinstance(found, Found):
         end(core, record, plan)
         return 0
     return _stop(core, record, plan, found)
