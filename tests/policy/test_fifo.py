@@ -57,6 +57,9 @@ class Shown:
     def waiting(self) -> list[Want]:
         return list(self.wants)
 
+    def reclaiming(self) -> list[Want]:
+        return []
+
     def running(self) -> list[Facts]:
         return []
 
