@@ -23,6 +23,8 @@ from yarn_gpu_sched.protocol.v1 import (
     jobs_pb2_grpc,
     link_pb2,
     link_pb2_grpc,
+    preemption_pb2,
+    preemption_pb2_grpc,
 )
 
 SESSION_ID = "session-1"
@@ -133,6 +135,44 @@ class ScriptedCluster(cluster_pb2_grpc.ClusterServiceServicer):
         answer = cluster_pb2.ListVirtualClustersResponse(total_size=1)
         answer.virtual_clusters.add().virtual_cluster.path = "root.default"
         return answer
+
+
+class ScriptedPreemption(preemption_pb2_grpc.PreemptionServiceServicer):
+    """Is never there: counts who asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def add(self, server: grpc.Server) -> None:
+        preemption_pb2_grpc.add_PreemptionServiceServicer_to_server(self, server)
+
+    def SetPreemptionMode(
+        self, request: preemption_pb2.SetPreemptionModeRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.SetPreemptionModeResponse:
+        self._refuse(context, "SetPreemptionMode")
+        raise AssertionError("abort raises")
+
+    def ReportCheckpoint(
+        self, request: preemption_pb2.ReportCheckpointRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.ReportCheckpointResponse:
+        self._refuse(context, "ReportCheckpoint")
+        raise AssertionError("abort raises")
+
+    def GetPreemption(
+        self, request: preemption_pb2.GetPreemptionRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.GetPreemptionResponse:
+        self._refuse(context, "GetPreemption")
+        raise AssertionError("abort raises")
+
+    def PreviewPreemption(
+        self, request: preemption_pb2.PreviewPreemptionRequest, context: grpc.ServicerContext
+    ) -> preemption_pb2.PreviewPreemptionResponse:
+        self._refuse(context, "PreviewPreemption")
+        raise AssertionError("abort raises")
+
+    def _refuse(self, context: grpc.ServicerContext, name: str) -> None:
+        self.calls.append(name)
+        context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
 
 
 class ScriptedLink(link_pb2_grpc.ResourceManagerLinkServiceServicer):

@@ -7,7 +7,7 @@ import grpc
 import pytest
 from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untyped] # ships no py.typed
 
-from tests.client.scripted import WAIT_S, ScriptedCluster, ScriptedJobs, abort_richly, serving
+from tests.client.scripted import WAIT_S, ScriptedCluster, ScriptedJobs, ScriptedPreemption, abort_richly, serving
 from yarn_gpu_sched.client import (
     Client,
     DeadlineError,
@@ -19,7 +19,7 @@ from yarn_gpu_sched.client import (
     ServiceError,
     UnavailableError,
 )
-from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2
+from yarn_gpu_sched.protocol.v1 import job_pb2, jobs_pb2, preemption_pb2
 
 
 def view(job_id: str) -> job_pb2.JobView:
@@ -74,6 +74,17 @@ def test_pages_follow_each_other_and_are_fetched_only_when_read(jobs: ScriptedJo
     assert jobs.calls == ["ListJobs ''"]
     assert [each.job.job_id for each in listing] == ["b", "c", "d"]
     assert jobs.calls == ["ListJobs ''", "ListJobs 'p2'", "ListJobs 'p3'"]
+
+
+def test_a_switch_is_never_repeated_by_itself_and_a_checkpoint_is() -> None:
+    """Another operator may have switched it back meanwhile."""
+    preemption = ScriptedPreemption()
+    with serving(preemption.add) as address, Client(address, attempts_max=3) as client:
+        with pytest.raises(UnavailableError):
+            client.set_preemption(preemption_pb2.PREEMPTION_MODE_ON, "why")
+        with pytest.raises(UnavailableError):
+            client.report_checkpoint("job-1")
+    assert preemption.calls == ["SetPreemptionMode"] + 3 * ["ReportCheckpoint"]
 
 
 def test_servers_and_virtual_clusters_are_paged_too(client: Client) -> None:

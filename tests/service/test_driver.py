@@ -15,6 +15,7 @@ from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.driver import _Work
+from yarn_gpu_sched.service.refusal import Refusal
 from yarn_gpu_sched.service.session import BATCHES_MAX
 
 Link = Callable[[], RawLink]
@@ -155,3 +156,43 @@ class TestAudit:
         for batch in range(3):
             await one.batch(*[changes.server(f"gpu-{batch}-{index}:1") for index in range(5)])
         await until(lambda: service.metrics.broken_laws.labels("2")._value.get() == 3)
+
+
+async def test_what_others_tell_is_applied_in_its_turn_and_followed_by_a_pass(
+    service: Service, link: Link, applied: list[events.AnyEvent]
+) -> None:
+    await link().open(changes.server())
+    await settled(service)
+    applied.clear()
+    await service.driver.tell(lambda now_s: [events.CheckpointReported(now_s=now_s, job_id="job-1")])
+    assert kinds(applied) == ["CheckpointReported", "Pass"]
+
+
+async def test_who_tells_is_told_what_became_of_it(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_now_s: float) -> list[events.AnyEvent]:
+        raise Refusal(grpc.StatusCode.NOT_FOUND, "not here", "UNKNOWN_JOB")
+
+    with pytest.raises(Refusal, match="not here"):
+        await service.driver.tell(refuse)
+    assert service.metrics.registry.get_sample_value("ygs_engine_failures_total") == 0
+
+    def fail(_event: events.AnyEvent) -> list[AnyCommand]:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.engine, "apply", fail, raising=False)
+        with pytest.raises(Refusal, match="the engine failed"):
+            await service.driver.tell(lambda now_s: [events.CheckpointReported(now_s=now_s, job_id="job-1")])
+    assert service.metrics.registry.get_sample_value("ygs_engine_failures_total") == 1
+
+
+async def test_nothing_more_is_told_when_too_much_waits_or_the_service_stops(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.service.driver.WORK_MAX", 0)
+    with pytest.raises(Refusal, match="0 pieces of work wait") as refused:
+        await service.driver.tell(lambda _now_s: [])
+    assert refused.value.reason == "OVERLOADED"
+    service.driver.close()
+    with pytest.raises(Refusal, match="the service stops"):
+        await service.driver.tell(lambda _now_s: [])

@@ -188,11 +188,11 @@ class Service:
             await self.bindings.close()
         if self._files is not None:
             self._files.close()
-        self.preemption_switch.close()
         if self.recording is not None:
             self.recording.close()
         if self._exporter is not None:
             self._exporter.close()
+        self.preemption_switch.close()
         _log.info("stopped")
 
     async def _stop_driver(self) -> None:
