@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.engine.reclaims import AFTER_S, GRACE_S, HOLD_S, MIN_RUN_S, Reclaiming, borrowed
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.commands import StopContainers
-from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
-from yarn_gpu_sched.model.preemption import Mode
+from yarn_gpu_sched.engine.events import CheckpointReported
 from yarn_gpu_sched.model.server import ServerState
 
 BEFORE_S = 0.001
@@ -23,7 +20,7 @@ def test_what_was_lent_comes_back_whole_after_the_wait_and_the_grace() -> None:
     assert (world.warned(), world.stopped()) == (["a2"], [])
     world.step(1_000.0 + AFTER_S + GRACE_S - BEFORE_S)
     assert world.stopped() == []
-    assert "is warned and stopped in 0 s" in world.why("b1")
+    assert "is warned, and stopped in 0 s" in world.why("b1")
     world.step(1_000.0 + AFTER_S + GRACE_S)
     assert world.stopped() == ["a2"]
     assert world.runs("b1")
@@ -327,33 +324,6 @@ def test_nobody_is_stopped_just_after_the_start() -> None:
     assert world.warned() == []
     world.step(900.0)
     assert world.warned() == ["a1"]
-
-
-@pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE])
-def test_unless_it_is_armed_nobody_is_stopped(mode: Mode) -> None:
-    world = borrowed(mode=mode)
-    world.gang("b1", 4, 1, "root.b")
-    world.step(3_000.0)
-    assert (world.warned(), world.stopped()) == ([], [])
-    assert world.engine.counters.observed == (0 if mode is Mode.OFF else 16)
-    preview = world.engine.preempt_preview("b1")
-    assert preview is not None
-    assert preview.plan is not None
-    assert [one.job_id for one in preview.plan.victims] == ["a2"]
-    assert preview.hindrances == (f"preemption is {mode.value}",)
-
-
-def test_the_switch_takes_effect_at_once_and_spares_who_was_warned() -> None:
-    world = borrowed(mode=Mode.OFF)
-    world.gang("b1", 4, 1, "root.b")
-    world.step(2_000.0)
-    world.apply(PreemptionModeChanged(now_s=world.now_s, mode=Mode.ON, why="armed"))
-    world.step(2_000.0)
-    assert world.warned() == ["a2"]
-    world.apply(PreemptionModeChanged(now_s=world.now_s, mode=Mode.OFF, why="maintenance"))
-    world.step(4_000.0)
-    assert world.stopped() == []
-    assert (world.engine.preemption().mode, world.engine.preemption().why) == (Mode.OFF, "maintenance")
 
 
 def test_a_new_session_of_the_resource_manager_spares_who_was_warned() -> None:

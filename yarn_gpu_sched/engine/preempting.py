@@ -13,7 +13,7 @@ from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
 from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
 from yarn_gpu_sched.engine.finding import find_quietly
-from yarn_gpu_sched.engine.preemption import WINDOW_S, watch_waiting
+from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
 from yarn_gpu_sched.engine.repair import begin_hold, free_hold, holds_of, order_anew
 from yarn_gpu_sched.engine.victims import Candidate, safe_until_s
@@ -73,7 +73,9 @@ def _has_waited(core: Core, record: JobRecord, want: JobWant) -> bool:
     if not want.gang or record.tenure.ready_s is None or record.job.job_id in core.ahead:
         return False
     observed_s = core.preemption.observed.get(record.job.job_id)
-    return record.tenure.ready_s + after_s <= core.now_s and (observed_s is None or observed_s + after_s <= core.now_s)
+    if observed_s is not None and observed_s + max(after_s, OBSERVED_AGAIN_S) > core.now_s:
+        return False
+    return record.tenure.ready_s + after_s <= core.now_s
 
 
 def begin(core: Core, want: JobWant) -> int:
@@ -87,7 +89,7 @@ def begin(core: Core, want: JobWant) -> int:
     record = want.record
     if core.preemption.mode is Mode.OBSERVE:
         core.preemption.observed[want.job_id] = core.now_s
-        core.preemption.look_at(core.now_s + core.settings.preempt_after_s, want.job_id)
+        core.preemption.look_at(core.now_s + max(core.settings.preempt_after_s, OBSERVED_AGAIN_S), want.job_id)
         core.counters.observed += 1
         return 0
     plan = core.preemption.plans[want.job_id] = plan_of(core, want, found)
@@ -359,8 +361,8 @@ def on_mode_changed(core: Core, event: PreemptionModeChanged) -> None:
     preemption, mode = core.preemption, event.mode
     preemption.mode, preemption.why = mode, event.why
     preemption.look_nowhere()
-    if preemption.off:
-        preemption.observed.clear()
+    if mode is not Mode.OBSERVE:
+        preemption.observed.clear()  # once it is armed, nobody waits because somebody was only looked for
     watch_all(core)
     for job_id, plan in list(preemption.plans.items()):
         if plan.stopped_s is None and mode is not Mode.ON:

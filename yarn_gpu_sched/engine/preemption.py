@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 WINDOW_S = 60.0
 """The minute in which only so many jobs may be stopped."""
 
+OBSERVED_AGAIN_S = 1.0
+"""A gang for which it was observed whom to stop is not looked at before again, however short gangs must wait."""
+
 
 class Preemption:
     """See the module.
@@ -130,7 +133,10 @@ def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
         record.tenure.ready_s = core.now_s
     if preemption.off or job_id in preemption.plans:
         return
-    since_s = max(record.tenure.ready_s, preemption.observed.get(job_id, record.tenure.ready_s))
-    after_s = since_s + core.settings.preempt_after_s
-    if after_s > core.now_s:
-        preemption.look_at(after_s, job_id)
+    after_s = core.settings.preempt_after_s
+    look_s = record.tenure.ready_s + after_s
+    observed_s = preemption.observed.get(job_id)
+    if observed_s is not None:
+        look_s = max(look_s, observed_s + max(after_s, OBSERVED_AGAIN_S))
+    if look_s > core.now_s:
+        preemption.look_at(look_s, job_id)
