@@ -90,7 +90,8 @@ def test_the_protocol_names_every_condition() -> None:
 
 def told(**fields: object) -> job_pb2.JobView:
     job = Job("job-1", "root.a", "someone", "training", (), 1, 2, active=True)
-    shown = views.JobView(job, JobState.RUNNING, 1, 0, Resource(0, 0, 0), NOW_S - 50, **fields)  # type: ignore[arg-type] # by name
+    given = {"gang_containers": 1, "gpus_pending": 0, "used": Resource(0, 0, 0), "first_seen_s": NOW_S - 50} | fields
+    shown = views.JobView(job=job, state=JobState.RUNNING, **given)  # type: ignore[arg-type] # fields come from the caller, by name
     return job_view_message(shown, NOW_S)
 
 
