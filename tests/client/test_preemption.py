@@ -129,6 +129,21 @@ def test_observed_only_nobody_is_stopped_and_it_is_counted(tmp_path: Path) -> No
     assert lines(tmp_path, "preemption_observed")[0]["victims"] == ["borrower"]
 
 
+def test_a_container_that_touches_its_checkpoint_file_loses_only_what_comes_after(tmp_path: Path) -> None:
+    bindings = tmp_path / "bindings"
+    with cluster(tmp_path, "--binding-dir", str(bindings), "--log-level", "debug") as (rm, client):
+        start_borrower(rm, client)
+        ask_owner(rm)
+        await_view(client, "owner", lambda view: view.state == job_pb2.JOB_STATE_PENDING)
+        container = rm.containers("borrower")[0].container_id
+        await_condition((bindings / container).exists)
+        await_condition(lambda: client.preview_preemption("owner").plan.victims[0].lost_gpu_s > 8)
+        (bindings / "~checkpoints" / container).touch()
+        await_condition(lambda: [line["job_id"] for line in lines(tmp_path, "checkpoint_reported")] == ["borrower"])
+        (victim,) = client.preview_preemption("owner").plan.victims
+        assert victim.lost_gpu_s < 8 * victim.ran_s - 8
+
+
 def test_switched_off_who_is_warned_is_spared_at_once(tmp_path: Path) -> None:
     with cluster(tmp_path, "--preemption", "off", "--preempt-grace-s", "600") as (rm, client):
         start_borrower(rm, client)

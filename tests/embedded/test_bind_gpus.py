@@ -40,6 +40,19 @@ def test_binding_that_is_there_is_exported(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("[0,3] PCI_BUS_ID 0,3 none\n", "", 0)
 
 
+def test_the_file_to_touch_for_a_checkpoint_is_exported_where_there_is_one(tmp_path: Path) -> None:
+    deliver(tmp_path, "0\n")
+    show = 'echo "${YGS_CHECKPOINT_FILE-none}"'
+    assert run(tmp_path, show, "-euo", "pipefail").stdout == "none\n"
+    file = tmp_path / "~checkpoints" / CONTAINER
+    file.parent.mkdir()
+    file.touch()
+    os.utime(file, (0, 0))
+    assert run(tmp_path, show, "-euo", "pipefail").stdout == f"{file}\n"
+    assert run(tmp_path, "bash -c 'touch \"${YGS_CHECKPOINT_FILE}\"'").returncode == 0
+    assert file.stat().st_mtime > 0
+
+
 def test_script_runs_under_strict_shell_options(tmp_path: Path) -> None:
     deliver(tmp_path, "2\n")
     done = run(tmp_path, SHOW, "-euo", "pipefail")

@@ -105,7 +105,7 @@ async def test_a_hostile_container_id_reaches_no_file(
     await until(lambda: contents(directory) == {"good": "1\n"})
     assert service.metrics.binding_failures._value.get() == 1
     await until(
-        lambda: everything(tmp_path) == sorted([*before, directory / "good"])
+        lambda: everything(tmp_path) == sorted([*before, directory / "good", directory / "~checkpoints" / "good"])
     )  # the file that becomes it goes last
     await settled(service)
 
@@ -131,7 +131,7 @@ async def test_files_stay_when_a_snapshot_begins_while_the_directory_is_compared
     files.change({"a": "0\n"})
     bindings = Bindings(files, clock, Metrics())
     bindings.begin(0.0)
-    bindings.bind("a", (0,))
+    bindings.bind("a", (0,), "job-1")
     bindings.end()
     await until(files.asked.is_set)
     bindings.begin(0.0)
@@ -150,7 +150,7 @@ async def test_files_stay_when_a_snapshot_begins_while_they_wait_to_be_written(
     files = BindingFiles(directory)
     files.change({"a": "0\n"})
     bindings = Bindings(files, clock, Metrics())
-    bindings.bind("a", (0,))
+    bindings.bind("a", (0,), "job-1")
     bindings.begin(0.0)
     await until(lambda: bindings._task is None)
     assert contents(directory) == {"a": "0\n"}
@@ -192,10 +192,10 @@ class FailingFiles(BindingFiles):
 async def test_a_failure_is_counted_and_tried_again_with_the_last_state(directory: Path, clock: FakeClock) -> None:
     files, metrics = FailingFiles(directory), Metrics()
     bindings = Bindings(files, clock, metrics)
-    bindings.bind("a", (0,))
+    bindings.bind("a", (0,), "job-1")
     await until(lambda: metrics.binding_failures._value.get() == 1 and bindings._task is None)
-    bindings.bind("a", (1,))
-    bindings.bind("b", (2,))
+    bindings.bind("a", (1,), "job-1")
+    bindings.bind("b", (2,), "job-1")
     bindings.unbind("b")
     files.failing = False
     clock.advance(RETRY_S)
@@ -211,7 +211,7 @@ async def test_what_is_wanted_just_as_the_writing_ends_is_written_too(
     """At every turn of the event loop around the end, and with a clock that stands still: nothing waits for a retry."""
     bindings = Bindings(BindingFiles(directory), clock, Metrics())
     loop = asyncio.get_running_loop()
-    bindings.bind("a", (0,))
+    bindings.bind("a", (0,), "job-1")
     writing = next(task for task in asyncio.all_tasks() if task is not asyncio.current_task())
 
     def when_written(left: int) -> None:
@@ -220,7 +220,7 @@ async def test_what_is_wanted_just_as_the_writing_ends_is_written_too(
         elif left:
             loop.call_soon(when_written, left - 1)
         else:
-            bindings.bind("b", (1,))
+            bindings.bind("b", (1,), "job-1")
 
     loop.call_soon(when_written, hops)
     await until(lambda: contents(directory) == {"a": "0\n", "b": "1\n"})
@@ -231,7 +231,7 @@ async def test_too_many_differences_compare_the_whole_directory(directory: Path,
     files = FailingFiles(directory)
     bindings = Bindings(files, clock, Metrics(), dirty_max=10)
     for index in range(100):
-        bindings.bind(f"container-{index}", (index,))
+        bindings.bind(f"container-{index}", (index,), "job-1")
         assert bindings.queued <= 10
     bindings.unbind("container-7")
     files.failing = False

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from yarn_gpu_sched.service.checkpoint_files import CheckpointFiles
+
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\Z")
 # Not the name of a container: "~" is not allowed in one.
 _MARK = "~bindings-of-yarn-gpu-sched"
@@ -50,11 +52,13 @@ class BindingFiles:
             raise UnfitDirectory(f"binding_dir: {directory} must be empty or the binding_dir of a service before")
         try:
             self._write(_MARK, "")
+            self.checkpoints = CheckpointFiles(self._fd)
         except OSError as error:
             raise UnfitDirectory(f"binding_dir: {directory} cannot be written: {error}") from error
 
     def close(self) -> None:
         """Let go of the directory."""
+        self.checkpoints.close()
         os.close(self._fd)
 
     def names(self) -> set[str]:
@@ -65,11 +69,16 @@ class BindingFiles:
         return os.listdir(self._fd)  # noqa: PTH208 - pathlib cannot list an open directory
 
     def change(self, changes: Mapping[str, str | None]) -> dict[str, OSError]:
-        """Write contents, or remove files (None). Returns what failed."""
+        """Write contents, or remove files (None); the checkpoint file is there before, and goes before. Returns what failed."""
         errors = {}
         for name, content in changes.items():
             try:
-                self._write(name, content) if content is not None else self._remove(name)
+                if content is None:
+                    self.checkpoints.remove(name)
+                    self._remove(name)
+                else:
+                    self.checkpoints.make(name)
+                    self._write(name, content)
             except OSError as error:
                 errors[name] = error
         return errors

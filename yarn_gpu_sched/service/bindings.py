@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from yarn_gpu_sched.service.binding_files import BindingFiles, is_file_name
+from yarn_gpu_sched.service.checkpoint_watch import CheckpointWatch
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.metrics import Metrics
 
@@ -31,6 +32,7 @@ class Bindings:
     """Keeps binding files equal to the engine's `Bind` and `Unbind`."""
 
     def __init__(self, files: BindingFiles, clock: Clock, metrics: Metrics, dirty_max: int = DIRTY_MAX) -> None:
+        self.checkpoints = CheckpointWatch(files.checkpoints, clock)
         self._files = files
         self._clock = clock
         self._metrics = metrics
@@ -50,17 +52,19 @@ class Bindings:
         """Files that differ from what is wanted."""
         return len(self._dirty)
 
-    def bind(self, container_id: str, gpu_indices: Iterable[int]) -> None:
+    def bind(self, container_id: str, gpu_indices: Iterable[int], job_id: str) -> None:
         """Make a container's GPUs known."""
         if not is_file_name(container_id):
             self._metrics.binding_failures.inc()
             _log.warning("container_id_unfit_for_binding", container_id=container_id)
             return
         self._wanted[container_id] = ",".join(map(str, gpu_indices)) + "\n"
+        self.checkpoints.bind(container_id, job_id)
         self._mark(container_id)
 
     def unbind(self, container_id: str) -> None:
         """Forget a container. Until all are known nothing is removed: it may be named again."""
+        self.checkpoints.unbind(container_id)
         if self._wanted.pop(container_id, None) is not None and not self._snapshot:
             self._mark(container_id)
 
@@ -72,11 +76,13 @@ class Bindings:
         """
         self._wait_no_more()
         self._wanted.clear()
+        self.checkpoints.begin()
         self._snapshot = True
         self._settled_s = self._clock.now_s() + settle_left_s
 
     def end(self) -> None:
         """Take what is wanted as complete: the snapshot has ended."""
+        self.checkpoints.end()
         self._wait_no_more()
         if self._settled_s <= self._clock.now_s():
             self._settle()
@@ -179,6 +185,7 @@ class Bindings:
     async def close(self) -> None:
         """Write no more; the files stay, as the containers do."""
         self._wait_no_more()
+        self.checkpoints.stop()
         if self._task is not None:
             self._task.cancel()
         self._thread.shutdown(wait=True, cancel_futures=True)

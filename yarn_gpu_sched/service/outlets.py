@@ -113,7 +113,7 @@ class Outlets:
 
     def _bind(self, command: commands.Bind | commands.Unbind, bindings: Bindings) -> None:
         if isinstance(command, commands.Bind):
-            bindings.bind(command.container_id, command.gpu_indices)
+            bindings.bind(command.container_id, command.gpu_indices, command.job_id)
         else:
             bindings.unbind(command.container_id)
 

@@ -140,6 +140,8 @@ class Service:
         self._driving = asyncio.create_task(self.driver.run())
         await self.preemption_switch.restore()
         self._preemption_watch.start()
+        if self.bindings is not None:
+            self.bindings.checkpoints.start(self.driver.tell)
         await self._server.start()
         for name in ("", *(service.full_name for service in _SERVICES)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)

@@ -5,6 +5,8 @@
 # service writes. That folder is on one machine: the binding reaches containers on the service's own machine only,
 # until the node monitor delivers it. It binds, it does not isolate: a process may set the variable again.
 #
+# It exports YGS_CHECKPOINT_FILE too: a container that touches this file says that it wrote a checkpoint.
+#
 #   YGS_BINDING_DIR     folder of the bindings; required on servers with GPUs
 #   YGS_BINDING_WAIT_S  seconds to wait for the binding, 10 by default, at most 3600
 #   YGS_SERVER_GPUS     0 on servers without GPUs: nothing is waited for, no GPU is shown
@@ -47,6 +49,9 @@ __ygs_bind() {
     [[ -n ${YGS_BINDING_DIR:-} ]] || __ygs_refuse 'YGS_BINDING_DIR is not set by yarn.nodemanager.admin-env'
     [[ -r ${YGS_BINDING_DIR}/${CONTAINER_ID} ]] || __ygs_await "${YGS_BINDING_DIR}/${CONTAINER_ID}"
     __ygs_read "${YGS_BINDING_DIR}/${CONTAINER_ID}"
+    if [[ -w ${YGS_BINDING_DIR}/~checkpoints/${CONTAINER_ID} ]]; then
+      export YGS_CHECKPOINT_FILE=${YGS_BINDING_DIR}/~checkpoints/${CONTAINER_ID}
+    fi
   fi
   __ygs_show "${gpus}"
 }
