@@ -31,6 +31,10 @@ WALL = re.compile(
 """What reads it, by its full name. The time of a log's line is the log's own."""
 
 
+SHOWN_ONLY = {"preemption_switch.py": ["datetime.datetime.now"]}
+"""Who may read it: when an operator switched is shown, also after a restart, and nothing is timed by it."""
+
+
 def names(source: str) -> set[str]:
     """Return the full name of all that is called or handed on, however it was imported."""
     tree = ast.parse(source)
@@ -85,8 +89,8 @@ def test_nothing_else_is_taken_for_one(source: str) -> None:
 def test_c25_nothing_that_decides_or_serves_reads_the_wall_clock(room: str) -> None:
     files = sorted((ROOT / "yarn_gpu_sched" / room).rglob("*.py"))
     assert files
-    read = {str(file): wall_clocks(file.read_text(encoding="utf-8")) for file in files}
-    assert {file: found for file, found in read.items() if found} == {}
+    read = {file: wall_clocks(file.read_text(encoding="utf-8")) for file in files}
+    assert {str(file): found for file, found in read.items() if found != SHOWN_ONLY.get(file.name, [])} == {}
 
 
 def test_c25_nor_does_the_shim() -> None:

@@ -12,10 +12,11 @@ DIRECTORY = "~checkpoints"  # not the name of a container: "~" is not allowed in
 
 
 class CheckpointFiles:
-    """The files of one directory in a directory of binding files, both held open."""
+    """The files of one directory in a directory of binding files, both held open. ``made`` are those that were made in this run."""
 
     def __init__(self, bindings_fd: int) -> None:
         """Take the directory, and make it if it is not there. Raises OSError."""
+        self.made: set[str] = set()
         with contextlib.suppress(FileExistsError):
             os.mkdir(DIRECTORY, dir_fd=bindings_fd)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,9 +39,11 @@ class CheckpointFiles:
             os.fchmod(fd, 0o666)  # only now: nobody touched it before
         finally:
             os.close(fd)
+        self.made.add(name)
 
     def remove(self, name: str) -> None:
         """Remove a container's file. Raises OSError."""
+        self.made.discard(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._fd)
 

@@ -5,7 +5,6 @@ A bounded number of files is looked at each time, in a thread of its own, so wit
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -19,8 +18,6 @@ from yarn_gpu_sched.service.refusal import Refusal
 
 LOOK_S = 2.0
 FILES_MAX = 2_000
-FRESH_S = 10.0
-"""What was touched longer ago than this when a file is seen for the first time was for a service before."""
 
 Tell = Callable[[Callable[[float], Sequence[events.AnyEvent]]], Awaitable[None]]
 """The driver's: have events applied, with a pass; may raise `Refusal`."""
@@ -88,15 +85,14 @@ class CheckpointWatch:
                 await self._tell(lambda now_s: _reports(now_s, job_ids))
 
     def _news(self, touched_ns: Mapping[str, int]) -> list[str]:
-        """List the jobs of which a container touched its file since it was looked at last."""
+        """List the jobs of which a container touched its file since it was looked at last; what a service before saw is no news."""
         job_ids: dict[str, None] = {}
-        fresh_ns = time.time_ns() - int(FRESH_S * 1e9)
         for name, at_ns in touched_ns.items():
             job_id, before_ns = self._job_ids.get(name), self._seen_ns.get(name)
             if job_id is None:
                 continue
             self._seen_ns[name] = at_ns
-            if at_ns != before_ns and (before_ns is not None or at_ns >= fresh_ns):
+            if at_ns != before_ns and (before_ns is not None or name in self._files.made):
                 job_ids[job_id] = None
         for job_id in job_ids:
             _log.debug("checkpoint_reported", job_id=job_id)
