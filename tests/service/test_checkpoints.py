@@ -90,6 +90,15 @@ async def test_a_touch_is_a_checkpoint_of_the_containers_job_and_counts_once(
     assert reported == ["job-1", "job-2"]
 
 
+async def test_a_touch_before_the_first_look_counts(
+    service: Service, clock: FakeClock, link: Link, directory: Path, reported: list[str]
+) -> None:
+    await two_jobs(service, link, directory)
+    file_of(directory, "c3").touch()
+    await look(service, clock)
+    assert reported == ["job-2"]
+
+
 async def test_what_was_touched_for_a_service_before_is_no_checkpoint_now(
     service: Service, clock: FakeClock, link: Link, directory: Path, reported: list[str]
 ) -> None:

@@ -89,13 +89,15 @@ async def test_it_is_carried_through_although_the_caller_has_gone(
         write(self, switch)
 
     monkeypatch.setattr(SwitchFile, "write", late)
-    call = preemption.SetPreemptionMode(said(ON, "first"))
+    first = asyncio.ensure_future(preemption.SetPreemptionMode(said(ON, "first")))
     await until(begun.is_set)
-    call.cancel()
+    second = preemption.SetPreemptionMode(said(OFF, "second"))
+    await until(lambda: service.engine.preemption().mode is Mode.OFF)
+    second.cancel()
+    await preemption.GetPreemption(preemption_pb2.GetPreemptionRequest())  # by now the service knows that it has gone
     go_on.set()
-    await until((tmp_path / "preemption.json").exists)
-    assert kept(tmp_path)["mode"] == "on"
-    assert service.engine.preemption().mode is Mode.ON
+    await first
+    await until(lambda: kept(tmp_path)["why"] == "second")
 
 
 async def test_the_next_service_goes_on_with_it(

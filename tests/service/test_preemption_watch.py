@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.service import changes
 from tests.service.conftest import settled
 from tests.service.raw_link import RawLink
-from yarn_gpu_sched.protocol.v1 import decision_pb2, preemption_pb2, preemption_pb2_grpc
+from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2, preemption_pb2, preemption_pb2_grpc
 from yarn_gpu_sched.service import FakeClock, Service, Settings
 from yarn_gpu_sched.service.log import configure_logging
 
@@ -73,8 +73,8 @@ async def pass_by(service: Service, clock: FakeClock, seconds: float, link: RawL
         await settled(service)
 
 
-async def warned(service: Service, clock: FakeClock, link: RawLink) -> decision_pb2.Decision:
-    """Let two jobs of queue a hold four GPUs each, of which it owns four, and queue b want its four; return the warning."""
+def lent() -> list[link_pb2.Change]:
+    """Let two jobs of queue a hold four GPUs each, of which it owns four, and a gang of queue b want its four."""
     held = [
         change
         for number, first in ((1, 0), (2, 4))
@@ -85,7 +85,12 @@ async def warned(service: Service, clock: FakeClock, link: RawLink) -> decision_
     ]
     queues = [changes.virtual_cluster(f"root.{name}", quota_gpus=4) for name in "ab"]
     wanted = (changes.job("owner", tags=["gang:1x4"], vc="root.b"), changes.asks("owner", gpus=4))
-    await link.open(changes.server(gpus=8), *queues, *held, *wanted)
+    return [changes.server(gpus=8), *queues, *held, *wanted]
+
+
+async def warned(service: Service, clock: FakeClock, link: RawLink) -> decision_pb2.Decision:
+    """Let queue b want its four GPUs while queue a has all of them; return the warning."""
+    await link.open(*lent())
     await settled(service)
     await pass_by(service, clock, 10.5, link)
     (warning,) = await link.decisions()
@@ -137,7 +142,7 @@ async def test_who_is_not_to_end_any_more_is_not_late(
         await one.batch(changes.outcome(order.decision_id, code=decision_pb2.OUTCOME_CODE_NO_ATTEMPT))
         await settled(service)
     else:
-        one = await link().open(epoch=2)
+        one = await link().open(*lent(), epoch=2)
         await settled(service)
     for _ in range(12):
         await pass_by(service, clock, 1.0, one)
