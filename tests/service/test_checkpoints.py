@@ -99,6 +99,25 @@ async def test_a_touch_before_the_first_look_counts(
     assert reported == ["job-2"]
 
 
+async def test_files_are_looked_at_in_turn_so_many_at_a_time(
+    service: Service,
+    clock: FakeClock,
+    link: Link,
+    directory: Path,
+    reported: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.service.checkpoint_watch.FILES_MAX", 1)
+    await two_jobs(service, link, directory)
+    for name in ("c2", "c3"):
+        file_of(directory, name).touch()
+    seen = []
+    for _ in range(3):
+        await look(service, clock)
+        seen.append(list(reported))
+    assert seen == [[], ["job-1"], ["job-1", "job-2"]]
+
+
 async def test_what_was_touched_for_a_service_before_is_no_checkpoint_now(
     service: Service, clock: FakeClock, link: Link, directory: Path, reported: list[str]
 ) -> None:

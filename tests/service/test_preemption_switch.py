@@ -100,6 +100,21 @@ async def test_it_is_carried_through_although_the_caller_has_gone(
     await until(lambda: kept(tmp_path)["why"] == "second")
 
 
+async def test_only_so_many_switches_wait_to_be_written(
+    service: Service, preemption: preemption_pb2_grpc.PreemptionServiceAsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(SwitchFile, "write", lambda _self, _switch: go_on.wait(20))
+    monkeypatch.setattr("yarn_gpu_sched.service.preemption_switch.WRITES_MAX", 2)
+    waiting = [asyncio.ensure_future(preemption.SetPreemptionMode(said(ON, f"number {one}"))) for one in range(2)]
+    await until(lambda: service.preemption_switch._writing == 2)
+    answer = await preemption.SetPreemptionMode(said(OFF, "enough"))
+    assert answer.not_kept_because == "state_dir does not answer: 2 switches wait to be written"
+    assert service.engine.preemption().mode is Mode.OFF, "it holds all the same"
+    go_on.set()
+    assert [(await one).kept for one in waiting] == [True, True]
+
+
 async def test_the_next_service_goes_on_with_it(
     service: Service,
     preemption: preemption_pb2_grpc.PreemptionServiceAsyncStub,

@@ -14,6 +14,9 @@ from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.switch_file import DAMAGED_NAME, Damaged, Switch, SwitchFile
 
+WRITES_MAX = 16
+"""Switches that wait to be written, when the disk does not answer."""
+
 NO_STATE_DIR = "the service has no state_dir: after a restart its settings hold again"
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +38,7 @@ class PreemptionSwitch:
         self.switched: Switch | None = None
         self._driver = driver
         self._file = file
+        self._writing = 0
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state_dir")
 
     @property
@@ -99,11 +103,16 @@ class PreemptionSwitch:
         """Write down what was said last; return why that failed, empty if it did not."""
         if self._file is None:
             return NO_STATE_DIR
+        if self._writing >= WRITES_MAX:
+            return f"state_dir does not answer: {self._writing} switches wait to be written"
+        self._writing += 1
         try:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._file)
         except OSError as error:
             _log.error("state_not_written", error=str(error))
             return f"it could not be written to state_dir: {error}"
+        finally:
+            self._writing -= 1
         return ""
 
     def _write(self, file: SwitchFile) -> None:
