@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -186,6 +186,31 @@ def test_the_switch_survives_a_kill_and_a_damaged_file_does_not_stop_the_service
     assert warning["level"] == "warning"
     assert (state_dir / "preemption.json.damaged").read_text() == '{"mode": "on", "why":'
     assert warning["kept"] == str(state_dir / "preemption.json.damaged")
+
+
+def test_killed_in_the_middle_of_a_grace_the_victim_is_spared_and_it_stays_armed(tmp_path: Path) -> None:
+    options = (*SHORT, "--state-dir", str(tmp_path / "state"), "--preempt-grace-s", "3")
+    with ExitStack() as links:
+        with killed_service(tmp_path, *options) as (address, pid), Client(address, timeout_s=WAIT_S) as client:
+            rm = links.enter_context(FakeResourceManager(address))
+            furnish(rm)
+            start_borrower(rm, client)
+            assert client.set_preemption(ON, "armed for good").kept
+            ask_owner(rm)
+            await_view(client, "borrower", lambda view: bool(view.stopped_for))
+            os.kill(pid, signal.SIGKILL)
+        again = (*options, "--listen", address, "--preempt-pause-s", "5", "--preempt-after-s", "0")
+        with real_service(tmp_path, *again), Client(address, timeout_s=WAIT_S) as client:
+            await_view(client, "borrower", lambda view: view.state == job_pb2.JOB_STATE_RUNNING)
+            state = client.preemption()
+            assert (state.mode, list(state.plans), state.quiet_for_s > 0) == (ON, [], True)
+            assert (len(rm.containers("borrower")), len(rm.warnings("borrower"))) == (2, 1)
+            rm.wait(
+                lambda: len(rm.warnings("borrower")) == 2, timeout_s=WAIT_S
+            )  # after the pause, and then it is warned anew
+            assert len(rm.containers("borrower")) == 2
+            rm.wait(lambda: len(rm.containers("owner")) == 1, timeout_s=WAIT_S)
+            assert client.job("borrower").preempted_times == 1
 
 
 def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
