@@ -21,6 +21,7 @@ BENCHMARKS = (
     "decisions",
     "replay",
     "tenants",
+    "victims",
     "service_snapshot",
     "service_gangs",
     "real_latency",

@@ -1,6 +1,6 @@
 """Who is never stopped for another, whatever it borrows."""
 
-from tests.engine.reclaims import Reclaiming
+from tests.engine.reclaims import AFTER_S, Reclaiming, borrowed
 
 
 def test_applications_with_an_unmanaged_master_are_never_stopped() -> None:
@@ -27,3 +27,15 @@ def test_a_job_that_cannot_start_anew_is_not_stopped_as_a_whole_but_single_conta
     world.gang("b2", 4, 1, "root.b")
     world.step(5_000.0)
     assert (world.stopped(), world.runs("b1"), world.runs("b2")) == (["a1"] * 4, True, False)
+
+
+def test_a_victim_that_the_resource_manager_does_not_even_warn_is_not_waited_for() -> None:
+    world = borrowed()
+    world.gang("b1", 4, 1, "root.b")
+    world.step(1_000.0 + AFTER_S, obey=False)
+    assert world.warned() == ["a2"]
+    world.decline()
+    world.step(1_000.0 + AFTER_S + 1.0)
+    assert world.engine.preemption().plans == ()
+    world.step(5_000.0)
+    assert (world.warned(), world.stopped()) == (["a2"], [])

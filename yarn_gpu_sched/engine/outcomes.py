@@ -5,7 +5,7 @@ from yarn_gpu_sched.engine.containers import bind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import OutcomeReported
 from yarn_gpu_sched.engine.jobs import count_member, start_anew_within_attempt
-from yarn_gpu_sched.engine.preempting import stop_refused
+from yarn_gpu_sched.engine.preempting import stop_refused, warning_refused
 from yarn_gpu_sched.engine.repair import replaced, requeue_refused
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.decision import Decision
@@ -24,8 +24,10 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         core.preemption.changed_everywhere()  # nothing is under way for it any more: it may be stopped
     if decision.warning or decision.stops:
         core.state.end(decision, ())
-        if decision.stops and code is not COMMITTED:
+        if code is not COMMITTED and decision.stops:
             stop_refused(record)
+        elif code is not COMMITTED:
+            warning_refused(core, record)
     elif code is not COMMITTED:
         _refused(core, decision, record, code, event.detail)
     elif decision.refusal:

@@ -342,6 +342,14 @@ def end(core: Core, record: JobRecord, plan: Plan) -> None:
     core.changed(record)
 
 
+def warning_refused(core: Core, record: JobRecord) -> None:
+    """Follow a resource manager that does not warn a victim, and would not stop it either: its plan is looked at again at once."""
+    record.tenure.unstoppable = True
+    for plan in core.preemption.plans.values():
+        if plan.stopped_s is None and any(victim.job_id == record.job.job_id for victim in plan.victims):
+            plan.grace_until_s = core.now_s
+
+
 def stop_refused(record: JobRecord) -> None:
     """Follow a resource manager that does not stop a victim: nobody tries again in this attempt."""
     record.tenure.unstoppable = True

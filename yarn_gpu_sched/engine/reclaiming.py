@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 PROVEN_MAX = 4
 """Proposals that are tried, the cheapest first; then the cheapest jobs of all, one, two, four and so on, until they are enough."""
 
+CHEAP_MIN = 64
+CHEAP_PER_GPU = 32
+"""Of many who may be stopped so many of the cheapest are looked at first: only if they don't do as well as any, all of them."""
+
 PERCENT = 100
+NOBODY: dict[int, int] = {}
 
 
 class Condition(enum.Enum):
@@ -229,30 +234,29 @@ class _Search:
         kind = kinds[0]
         fewest = self._core.index.fewest_servers(want.partition, want.kinds)
         shape = Shape(kind.containers, kind.gpus, want.demand.ceiling, fewest)
-        found = propose(shape, self._sites(), [one.cost for one in self._ripe])
+        costs = [one.cost for one in self._ripe]
+        cheap = CHEAP_MIN + CHEAP_PER_GPU * want.gpus
+        found = propose(shape, self._sites(cheap), costs[:cheap]) if cheap < len(costs) else []
+        if not found or found[0].cost > costs[cheap] * len(found[0].chosen):
+            found = propose(shape, self._sites(len(costs)), costs)
         return [proposal.chosen for proposal in found[:PROVEN_MAX]]
 
-    def _sites(self) -> list[list[Site]]:
-        """List the servers of each domain that may be placed on, with what the jobs that may be stopped hold there."""
-        by_job: dict[str, int] = {}
-        by_container: dict[str, int] = {}
-        for place, one in enumerate(self._ripe):
-            (by_job if one.borrowed.container is None else by_container)[one.borrowed.name] = place
+    def _sites(self, count: int) -> list[list[Site]]:
+        """List the servers of each domain that may be placed on, with what the cheapest who may be stopped hold there."""
+        held: dict[str, dict[int, int]] = {}
+        for place, one in enumerate(self._ripe[:count]):
+            for server_id, gpus in one.borrowed.places:
+                there = held.get(server_id)
+                if there is None:
+                    held[server_id] = there = {}
+                there[place] = gpus
         domains = []
         for domain in self._core.index.partition(self._want.partition).domains:
             sites = []
             for use in domain.uses:
-                if not use.indexed or not use.gpus or use.irregular:
-                    continue
-                held: dict[int, int] = {}
-                for container in use.containers.values():
-                    at = by_job.get(container.job_id)
-                    if at is None and by_container:
-                        at = by_container.get(container.container_id)
-                    if at is not None and container.resource.gpus:
-                        held[at] = held.get(at, 0) + container.resource.gpus
-                if held or use.gpus_free:
-                    sites.append(Site(use.gpus, use.gpus_free, tuple(sorted(held.items()))))
+                there = held.get(use.server_id, NOBODY)
+                if (there or use.gpus_free) and use.indexed and use.gpus and not use.irregular:
+                    sites.append(Site(use.gpus, use.gpus_free, tuple(there.items())))
             domains.append(sites)
         return domains
 
@@ -281,7 +285,7 @@ class _Search:
 
     def prove(self, chosen: Chosen) -> Proof | None:
         """Place the gang without these jobs, and then without as few of them as will do."""
-        left = dict.fromkeys(sorted(chosen, key=lambda place: self._ripe[place].rank))
+        left = dict.fromkeys(sorted(chosen, key=self._ripe.__getitem__))
         if not self._may_go(left):
             return None
         with self._core.state.transaction() as plan:

@@ -20,17 +20,17 @@ COST_BASE_S = 300
 
 
 class Borrowed(NamedTuple):
-    """A job that is borrowed, whole, or a container of one without a gang: its ``place`` among these; ``gpus`` of the partition."""
+    """A job that is borrowed, whole, or a container of one without a gang: its ``place`` among these.
+
+    ``name`` is the job's or the container's; ``gpus`` are those of the partition, ``places`` say how many on which servers.
+    """
 
     record: JobRecord
     gpus: int
+    name: str
+    places: tuple[tuple[str, int], ...]
     container: Container | None = None
     place: int = 0
-
-    @property
-    def name(self) -> str:
-        """The job, or the container."""
-        return self.record.job.job_id if self.container is None else self.container.container_id
 
     @property
     def containers(self) -> tuple[Container, ...]:
@@ -39,15 +39,13 @@ class Borrowed(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Who may be stopped, and at what cost. ``rank``: the cheapest, then the youngest first."""
+    """Who may be stopped; in order, the cheapest first, then the youngest. ``cost``: what is lost, GPU-seconds, and a base."""
 
-    rank: tuple[float, float, int, str]
+    cost: float
+    age: float
+    place: int
+    name: str
     borrowed: Borrowed
-
-    @property
-    def cost(self) -> float:
-        """What is lost, GPU-seconds, and a base."""
-        return self.rank[0]
 
     @property
     def gpus(self) -> int:
@@ -64,22 +62,29 @@ class Candidates(NamedTuple):
 
 def candidates(core: Core, want: JobWant) -> Candidates:
     """List who may be stopped for a want that is within its quota."""
-    partition, settings, now_s = want.partition, core.settings, core.now_s
+    now_s, most = core.now_s, core.settings.preempt_spare_after
+    youngest_s = now_s - core.settings.preempt_min_run_s
+    spared = _spared(core, want)
     ripe: list[Candidate] = []
-    ripens_s: float | None = None
+    unripe: list[float] = []
     for vc in _lenders(core, want):
-        for one in borrowed_by(core, vc, partition):
-            record = one.record
-            if not _may_be_victim(core, record, want.job_id) or (one.container is None and record.job.one_attempt):
-                continue  # to stop all of a job that cannot start anew would be its end
-            assert record.started_s is not None
-            ripe_s = record.started_s + settings.preempt_min_run_s
-            if ripe_s > now_s:
-                ripens_s = ripe_s if ripens_s is None else min(ripens_s, ripe_s)
+        for one in borrowed_by(core, vc, want.partition):
+            if not _may_be_victim(one, most) or (spared and one.record.job.job_id in spared):
+                continue
+            started_s: float = one.record.started_s  # type: ignore[assignment] # it runs; a check costs time here
+            if started_s > youngest_s:
+                unripe.append(started_s)
             else:
                 ripe.append(_candidate(one, now_s))
     ripe.sort()
-    return Candidates(ripe, ripens_s)
+    return Candidates(ripe, min(unripe) + core.settings.preempt_min_run_s if unripe else None)
+
+
+def _spared(core: Core, want: JobWant) -> set[str]:
+    """Name those who never go for a want: who had it stopped itself, and who is being stopped already."""
+    spared = {one.by_job_id for one in core.state.jobs[want.job_id].tenure.preempted}
+    spared.update(victim.job_id for plan in core.preemption.plans.values() for victim in plan.victims)
+    return spared
 
 
 def warned(core: Core, want: JobWant, plan: Plan) -> list[Candidate]:
@@ -88,8 +93,9 @@ def warned(core: Core, want: JobWant, plan: Plan) -> list[Candidate]:
     found = []
     for vc in _lenders(core, want):
         for one in borrowed_by(core, vc, want.partition):
-            containers = () if one.container is None else (one.container.container_id,)
-            if (one.record.job.job_id, one.record.job.attempt, containers) in named and not one.record.requeued:
+            job, containers = one.record.job, () if one.container is None else (one.container.container_id,)
+            may_be = not one.record.requeued and not one.record.tenure.unstoppable
+            if may_be and (job.job_id, job.attempt, containers) in named:
                 found.append(_candidate(one, core.now_s))
     return sorted(found)
 
@@ -158,29 +164,26 @@ def _would_use(core: Core, path: str, want: JobWant) -> int:
     return _used(core, path, want.partition) - want.held.gpus + want.gpus + promised
 
 
-def _may_be_victim(core: Core, record: JobRecord, by: str) -> bool:
-    """Tell whether a borrowed job may be stopped for another at all, some time."""
-    if (
-        record.job.unmanaged
-        or record.requeued
-        or record.tenure.unstoppable
-        or record.decisions
-        or record.end is not None
-    ):
+def _may_be_victim(one: Borrowed, most: int) -> bool:
+    """Tell whether who borrows may be stopped at all, some time; ``most``: nobody is more often."""
+    record = one.record
+    job, tenure = record.job, record.tenure
+    if job.unmanaged or record.requeued or record.decisions or tenure.unstoppable or len(tenure.preempted) >= most:
         return False
-    if len(record.tenure.preempted) >= core.settings.preempt_spare_after or record.started_s is None:
-        return False
-    mine, job_id = core.state.jobs[by], record.job.job_id
-    if any(one.by_job_id == job_id for one in mine.tenure.preempted):
-        return False  # it never stops in turn the one that stopped it
-    return not any(victim.job_id == job_id for plan in core.preemption.plans.values() for victim in plan.victims)
+    return (
+        one.container is not None or not job.one_attempt
+    )  # to stop all of a job that cannot start anew would be its end
 
 
 def _candidate(one: Borrowed, now_s: float) -> Candidate:
-    started_s = one.record.started_s
-    assert started_s is not None
-    cost = one.gpus * (now_s - safe_until_s(one.record, now_s) + COST_BASE_S)
-    return Candidate((cost, -started_s, -one.place, one.name), one)
+    record = one.record
+    started_s: float = record.started_s  # type: ignore[assignment] # it runs; a check costs time here
+    tenure = record.tenure
+    if tenure.checkpoint_s is None and tenure.checkpoint_every_s is None:
+        lost_s = now_s - started_s
+    else:
+        lost_s = now_s - safe_until_s(record, now_s)
+    return Candidate(one.gpus * (lost_s + COST_BASE_S), -started_s, -one.place, one.name, one)
 
 
 def safe_until_s(record: JobRecord, now_s: float) -> float:
@@ -235,6 +238,12 @@ def _units(core: Core, record: JobRecord, partition: str) -> list[Borrowed]:
     ]
     if record.gang is None:
         held.sort(key=lambda one: one.container_id)
-        return [Borrowed(record, one.resource.gpus, one, place) for place, one in enumerate(held)]
-    gpus = sum([one.resource.gpus for one in held])
-    return [Borrowed(record, gpus)] if gpus else []
+        return [
+            Borrowed(record, one.resource.gpus, one.container_id, ((one.server_id, one.resource.gpus),), one, place)
+            for place, one in enumerate(held)
+        ]
+    places: dict[str, int] = {}
+    for one in held:
+        places[one.server_id] = places.get(one.server_id, 0) + one.resource.gpus
+    gpus = sum(places.values())
+    return [Borrowed(record, gpus, record.job.job_id, tuple(places.items()))] if gpus else []
