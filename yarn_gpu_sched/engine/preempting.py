@@ -23,7 +23,7 @@ from yarn_gpu_sched.model.assignment import Assignment, Level
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.preemption import Mode, Need, Plan, Preempted, Victim
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.server_use import Part, indices_of
 from yarn_gpu_sched.placement import Placement, Portion
 
 if TYPE_CHECKING:
@@ -176,17 +176,16 @@ def _order(core: Core, victim: Victim, *, warning: bool) -> int:
 def _hold(core: Core, record: JobRecord, plan: Plan) -> None:
     """Hold of what the gang takes all that is free by now; its want knows it from then on."""
     held = {need.server_id: [0, 0] for need in plan.needs}
-    for hold in holds_of(core, record):
-        for part in hold.parts:
-            for place, amount in enumerate((part.memory_mb, part.vcores)):
-                held[part.use.server_id][place] += amount
+    for part in _kept(core, record):
+        for place, amount in enumerate((part.memory_mb, part.vcores)):
+            held[part.use.server_id][place] += amount
     free = [_free_part(core, need, held[need.server_id]) for need in plan.needs]
     parts = [part for part in free if part is not None]
     if parts:
         until_s = plan.hold_until_s or plan.grace_until_s + core.settings.preempt_hold_s
         kept = tuple(
             Assignment(
-                _ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), _indices(part.mask)
+                _ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), indices_of(part.mask)
             )
             for part in parts
         )
@@ -204,8 +203,9 @@ def _free_part(core: Core, need: Need, held: list[int]) -> Part | None:
     return Part(use, memory_mb, vcores, mask, mask.bit_count()) if mask or memory_mb or vcores else None
 
 
-def _indices(mask: int) -> tuple[int, ...]:
-    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+def _kept(core: Core, record: JobRecord) -> list[Part]:
+    """List what is held for a gang."""
+    return [part for hold in holds_of(core, record) for part in hold.parts]
 
 
 def _free(core: Core, record: JobRecord) -> None:
@@ -249,8 +249,7 @@ def _go_on(core: Core, record: JobRecord, plan: Plan, place: Place) -> int:
         return decided
     if plan.stopped_s is not None or plan.grace_until_s > core.now_s:
         return 0
-    kept = [part for hold in holds_of(core, record) for part in hold.parts]
-    found = None if want is None else prove_again(core, want, plan, kept)
+    found = None if want is None else prove_again(core, want, plan, _kept(core, record))
     if not isinstance(found, Found):
         end(core, record, plan)
         return 0
@@ -263,9 +262,8 @@ def give(core: Core, want: JobWant, place: Place) -> int:
     placement = _proven(core, want)
     if placement is None:
         with core.state.transaction() as plan:
-            for hold in holds_of(core, record):
-                for part in hold.parts:
-                    plan.release(part)
+            for part in _kept(core, record):
+                plan.release(part)
             placement = find_quietly(core, want.demand, want.line.barred)
     if placement is None:
         return 0
@@ -317,14 +315,13 @@ def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None
         order_anew(core, victim, text, preempted_by=plan.job_id)
     else:
         text = f"preempted for job {plan.job_id} of {record.job.vc}, which is within its quota"
-        named = (container.container_id,)
-        order = Victim(victim.job.job_id, victim.job.attempt, one.gpus, one.cost, 0.0, named)
+        order = _victim(one)
         core.commands.append(
             StopContainers(
                 decision_id=_order(core, order, warning=False),
                 job_id=order.job_id,
                 attempt=order.attempt,
-                container_ids=named,
+                container_ids=order.container_ids,
                 diagnostics=text,
             )
         )

@@ -70,14 +70,10 @@ class Found(NamedTuple):
 
 def reclaim(core: Core, want: JobWant) -> Found | Failing:
     """Find whom to stop for a gang, or say why nobody is."""
-    over = within_quota(core, want)
-    if over:
-        return Failing(Condition.OVER_QUOTA, _over_quota(core, want, over))
+    failing = _may_not(core, want)
+    if failing is not None:
+        return failing
     in_use, usable = gpus_in_use(core, want.partition)
-    if not is_crowded(core, want.partition):
-        percent = core.settings.preempt_threshold_percent
-        sentence = f"{in_use} of {usable} GPUs are in use, held or reserved, and that must be {percent} % of them"
-        return Failing(Condition.UNDER_THRESHOLD, sentence)
     ripe, ripens_s = candidates(core, want)
     if not ripe:
         return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", ripens_s)
@@ -97,12 +93,10 @@ def reclaim(core: Core, want: JobWant) -> Found | Failing:
 
 def prove_again(core: Core, want: JobWant, plan: Plan, held: list[Part]) -> Found | Failing:
     """Look at the conditions again when a grace ends: who of the warned is still needed; ``held``: what is held for the gang."""
-    over = within_quota(core, want)
-    if over:
-        return Failing(Condition.OVER_QUOTA, _over_quota(core, want, over))
+    failing = _may_not(core, want)
+    if failing is not None:
+        return failing
     in_use, usable = gpus_in_use(core, want.partition)
-    if not is_crowded(core, want.partition):
-        return Failing(Condition.UNDER_THRESHOLD, f"{in_use} of {usable} GPUs are in use")
     ripe = warned(core, want, plan)
     proof = _Search(core, want, ripe, held).prove(frozenset(range(len(ripe))))
     if proof is None:
@@ -111,6 +105,19 @@ def prove_again(core: Core, want: JobWant, plan: Plan, held: list[Part]) -> Foun
         )
     victims, placement, needs = proof
     return Found(victims, placement.level, needs, in_use, usable)
+
+
+def _may_not(core: Core, want: JobWant) -> Failing | None:
+    """Say why nobody may be stopped for a gang now, whoever borrows; None if somebody may."""
+    over = within_quota(core, want)
+    if over:
+        return Failing(Condition.OVER_QUOTA, _over_quota(core, want, over))
+    if is_crowded(core, want.partition):
+        return None
+    in_use, usable = gpus_in_use(core, want.partition)
+    percent = core.settings.preempt_threshold_percent
+    sentence = f"{in_use} of {usable} GPUs are in use, held or reserved, and that must be {percent} % of them"
+    return Failing(Condition.UNDER_THRESHOLD, sentence)
 
 
 def is_crowded(core: Core, partition: str) -> bool:
@@ -138,7 +145,6 @@ def _over_quota(core: Core, want: JobWant, path: str) -> str:
 
 
 Proof = tuple[tuple[Candidate, ...], "Placement", tuple[Need, ...]]
-
 
 Parts = tuple[list[Part], list[Part]]
 """What is given up, and what is taken."""

@@ -145,3 +145,8 @@ def mask_of(indices: tuple[int, ...]) -> int:
     for index in indices:
         mask |= 1 << index
     return mask
+
+
+def indices_of(mask: int) -> tuple[int, ...]:
+    """List the GPU indices of a bit mask, ascending."""
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)

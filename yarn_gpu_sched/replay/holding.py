@@ -1,5 +1,6 @@
 """Which idle GPUs are kept for which job, and for how long: a row for each time, as the independent judge reads it."""
 
+from yarn_gpu_sched.model.server_use import indices_of
 from yarn_gpu_sched.replay.schedule import Hold
 
 
@@ -26,8 +27,4 @@ class Holding:
 
 
 def _placement(places: tuple[tuple[str, int], ...]) -> str:
-    return " ".join(f"{server_id}:{'.'.join(map(str, _indices(mask)))}" for server_id, mask in places)
-
-
-def _indices(mask: int) -> list[int]:
-    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+    return " ".join(f"{server_id}:{'.'.join(map(str, indices_of(mask)))}" for server_id, mask in places)
