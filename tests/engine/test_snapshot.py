@@ -25,6 +25,7 @@ from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
 SETTINGS = EngineSettings(ended_jobs_max=2, am_share=0.2, decisions_per_pass_max=2)
 TENANTS = EngineSettings(policy="philly", relax_after_s=150.0)
+RESERVING = EngineSettings(policy="philly", reserve_after_s=100.0)
 RECLAIMING = EngineSettings(
     policy="philly",
     preemption=Mode.ON,
@@ -205,10 +206,32 @@ def reclaims() -> World:
     return world
 
 
+def reserves() -> World:
+    """Let a gang get a reservation, another job pass it, and the gang start."""
+    world = World(RESERVING).up(server("s1", 4), server("s2", 4))
+    for number in range(6):
+        world.submit(f"r{number}", "gang:1x1", "runtime:500")
+        world.ask(f"r{number}", ask(1, worker(1)))
+        world.run()
+    world.submit("g", "gang:4x1", "locality:0")
+    world.ask("g", ask(4, worker(1)))
+    for world.now_s in (50.0, 101.0):
+        world.run()
+    world.submit("passes", "gang:1x1", "runtime:100")
+    world.ask("passes", ask(1, worker(1)))
+    world.run()
+    for name in ("r4", "r5", "passes"):
+        world.now_s += 40.0
+        world.end(name)
+        world.run()
+    return world
+
+
 WORLDS = {
     "eventful": (eventful, SETTINGS),
     "preempts": (preempts, PREEMPTIVE),
     "reclaims": (reclaims, RECLAIMING),
+    "reserves": (reserves, RESERVING),
     "tenants": (tenants, TENANTS),
 }
 

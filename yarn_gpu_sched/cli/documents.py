@@ -345,6 +345,7 @@ class ReplayDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint_every_s: float
     preemption: bool
     grace_s: float
+    reserve_after_s: float
     quotas: dict[str, int] | None
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]

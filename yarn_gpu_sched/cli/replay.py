@@ -119,6 +119,13 @@ def replay_errors() -> Iterator[None]:
     metavar="SECONDS",
     help="Warn these jobs so long before.",
 )
+@click.option(
+    "--reserve-after",
+    type=seconds,
+    default=0.0,
+    metavar="SECONDS",
+    help="Keep places for a gang that has waited so long; only policy philly does.",
+)
 @click.option("--skip-bad-rows", is_flag=True, help="Count and list bad rows instead of stopping at the first.")
 @click.option("--audit", is_flag=True, help="Check the engine's laws after every event; slow.")
 @as_json
@@ -139,6 +146,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
     checkpoint_every: float,
     preemption: bool,
     grace: float,
+    reserve_after: float,
     skip_bad_rows: bool,
     audit: bool,
     json_: bool,
@@ -152,7 +160,8 @@ def replay(  # noqa: PLR0913 - one parameter an option
     with replay_errors():
         places = _servers(servers, server_list)
         scenario = _scenario(places, domains, relax_after, restart_cost, checkpoint_every)
-        scenario = msgspec.structs.replace(scenario, preemption=preemption, grace_s=grace)
+        kept = {"preemption": preemption, "grace_s": grace, "reserve_after_s": reserve_after}
+        scenario = msgspec.structs.replace(scenario, **kept)
         chosen = _policy(policy, step)
         check_folder(folder, force=force, forced_by="--force")
         trace = _trace(trace_file, vcs, skip_bad_rows=skip_bad_rows)

@@ -51,7 +51,7 @@ def degraded_are_tended(core: Core) -> Iterator[str]:
         tended = degraded and not record.presumed_ended
         if tended != (job_id in core.degraded) or degraded != (record.missing > 0):
             yield f"job {job_id} misses {record.missing} members since {record.degraded_since_s}"
-        if holds_of(core, record) and degraded + (job_id in core.ahead) + (job_id in core.preemption.plans) != 1:
+        if holds_of(core, record) and degraded + (job_id in core.ahead) + core.keeps_for(job_id) != 1:
             yield f"job {job_id} misses {record.missing} members, and something is held for it without its being listed"
     for job_id in core.ahead:
         if job_id not in core.state.jobs or not holds_of(core, core.state.jobs[job_id]):

@@ -10,10 +10,11 @@ from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
-from yarn_gpu_sched.engine.limits import barred, forbidden, over_job_limit
+from yarn_gpu_sched.engine.limits import barred, forbidden, held_for, over_job_limit
 from yarn_gpu_sched.engine.overdue import watch, watch_all
 from yarn_gpu_sched.engine.preemption import Preemption, watch_waiting
 from yarn_gpu_sched.engine.queue import Line, Queue
+from yarn_gpu_sched.engine.reservations import Reservations
 from yarn_gpu_sched.engine.session import Session
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.thresholds import Thresholds
@@ -22,7 +23,6 @@ from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.job import PENDING, RUNNING, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
-from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.shares import ROOT, lineage
 from yarn_gpu_sched.placement import FreeIndex
 from yarn_gpu_sched.policy import Policy, policy_named
@@ -67,6 +67,7 @@ class Core:
         self.running: dict[str, JobRecord] = {}
         self.running_in: dict[str, dict[str, JobRecord]] = {}
         self.preemption = Preemption(settings.preemption)
+        self.reservations = Reservations()
         self.expiring: list[tuple[float, str]] = []
         self.unexamined = False
         self.policy_wake_s: float | None = None
@@ -256,25 +257,21 @@ class Core:
         if record.ladder_begun_us is not None:
             self.ladder.pause(record, self.now_s)
         self.queue.put(record, None)
-        self.preemption.look_no_more(record.job.job_id)
+        watch_waiting(self, record, None)
         self.waits.unsettled[record.job.job_id] = None
 
     def _want(self, record: JobRecord) -> JobWant | None:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
         want = want_of(record) if record.backoff_until_s <= self.now_s else None
-        if want is not None and want.gang and record.job.job_id in self.preemption.plans:
+        if want is not None and want.gang and self.keeps_for(record.job.job_id):
             want.demand = want.demand._replace(held_for=record.job.job_id)
-            want.held = self._held_for(record)
+            want.held = held_for(self.state, record)
         return None if want is None or (self.by_vc and over_job_limit(self.state, self.in_force, want)) else want
 
-    def _held_for(self, record: JobRecord) -> Resource:
-        """Add up what is held for a job."""
-        decisions = [self.state.decisions[decision_id] for decision_id in record.decisions]
-        held = [one.held for one in decisions if one.hold_until_s is not None]
-        return Resource(
-            sum(one.memory_mb for one in held), sum(one.vcores for one in held), sum(one.gpus for one in held)
-        )
+    def keeps_for(self, job_id: str) -> bool:
+        """Tell whether places are kept for a job's gang: since others are stopped for it, or since it has waited too long."""
+        return job_id in self.preemption.plans or job_id in self.reservations.by_job
 
     def settle_job(self, record: JobRecord) -> None:
         """Follow a change of what a job holds; a job that only its containers spoke of goes with the last of them."""
@@ -359,6 +356,7 @@ class Core:
         self.gathering.pop(job_id, None)
         self.touched.pop(job_id, None)
         self.preemption.forget(job_id)
+        self.reservations.forget(job_id)
         self.state.drop_job(job_id)
 
     def forget_old_jobs(self) -> None:

@@ -5,7 +5,7 @@ from heapq import heappop
 from itertools import chain, repeat
 from typing import Any, TypeGuard
 
-from yarn_gpu_sched.engine import ahead, preempting, repair
+from yarn_gpu_sched.engine import ahead, preempting, repair, reserving
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
@@ -42,8 +42,17 @@ def on_pass(core: Core, _event: Pass) -> None:
     if core.gathering:
         form(core)
     core.preemption.pass_by(core.now_s)
-    if core.degraded or core.ahead or core.preemption.plans:
+    if core.degraded or core.ahead or core.preemption.plans or core.settings.reserve_after_s:
         decided += _tend(core)
+    _ask_policy(core, decided)
+    if core.settings.reserve_after_s and core.by_vc:
+        reserving.reserve(core)
+        if core.reservations.by_job:
+            reserving.let_pass(core, _place)
+
+
+def _ask_policy(core: Core, decided: int) -> None:
+    """Carry out what the policy wants until it wants nothing more, or the pass has decided as much as it may."""
     decisions_max = core.settings.decisions_per_pass_max
     intents_max = decisions_max * INTENTS_PER_DECISION_MAX
     view: View = PassView(core)
@@ -99,6 +108,7 @@ def _wake(core: Core) -> None:
         core.changed(core.state.jobs[job_id])
     if core.changed_partitions:
         core.follow_servers()
+        reserving.servers_changed(core)
         for partition in core.changed_partitions:
             core.queue.wake_partition(partition)
         core.changed_partitions.clear()
@@ -107,6 +117,8 @@ def _wake(core: Core) -> None:
 def _tend(core: Core) -> int:
     """Look after degraded gangs and what is held; what ends there leaves room under limits."""
     decided = repair.tend(core, _place) + ahead.tend(core, _place) + preempting.tend(core, _place)
+    if core.settings.reserve_after_s and core.by_vc:
+        decided += reserving.tend(core, _place)
     if core.state.tenants.changed:
         core.follow_use()
     return decided
@@ -154,7 +166,8 @@ def _on_place(core: Core, intent: Place) -> int:
     if want.gang and want.job_id in core.ahead:
         return ahead.give(core, want, _place)
     if want.demand.held_for:
-        return preempting.give(core, want, _place)
+        give = preempting.give if want.job_id in core.preemption.plans else reserving.give
+        return give(core, want, _place)
     return _place(core, want, intent.placement)
 
 
@@ -184,7 +197,12 @@ def _on_refuse(core: Core, intent: Refuse) -> int:
 
 def _on_reclaim(core: Core, intent: Reclaim) -> int:
     want = intent.want
-    if not _is_current(want) or not want.gang or want.demand.held_for or want.line.forbidden is not None:
+    if (
+        not _is_current(want)
+        or not want.gang
+        or want.job_id in core.preemption.plans
+        or want.line.forbidden is not None
+    ):
         return _reject(core)
     return preempting.begin(core, want)
 

@@ -32,6 +32,12 @@ class Ending(NamedTuple):
     parts: tuple[Part, ...]
     held: Resource
 
+    def elsewhere(self, server_ids: set[str]) -> "Ending":
+        """Leave out what it holds on some servers."""
+        if not any(part.use.server_id in server_ids for part in self.parts):
+            return self
+        return self._replace(parts=tuple(part for part in self.parts if part.use.server_id not in server_ids))
+
 
 class Ends(NamedTuple):
     """The jobs whose ends are needed, in the order in which they are expected, none if all would not do; how many were tried."""
@@ -61,26 +67,30 @@ def ends_that_help(core: Core, lacks: Lacks, now_s: float) -> Ends:
     partitions = [name for name in partitions_of(core, lacks.demand) if name not in lacks.barred]
     if any(one.user is not None for one in lacks.excesses):
         partitions = list(core.index.partitions)  # a user may use so many GPUs of all partitions together
-    endings = _endings(core, partitions, now_s)
+    endings = endings_of(core, partitions, now_s)
     tried = endings[:TRIED_MAX]
-    with _unwatched(core, partitions):
-        count = _smallest(core, lacks, tried)
+    with unwatched(core, partitions):
+        count = smallest(core, lacks, tried)
         needed = [] if count is None else _thinned(core, lacks, tried[:count])
     return Ends(tuple(needed), len(tried), len(endings))
 
 
 def end_s(core: Core, record: JobRecord, now_s: float) -> float | None:
     """Say when a running job ends if it keeps to what it says, or to what its queue says for it; None if nobody does."""
-    runtime_s = record.runtime_s
-    if runtime_s is None:
-        runtime_s = core.in_force.settings(record.job.vc).default_runtime_s
+    runtime_s = declared_s(core, record)
     if runtime_s is None or record.started_s is None:
         return None
     ends_s = record.started_s + runtime_s
     return ends_s if ends_s >= now_s else None
 
 
-def _endings(core: Core, partitions: list[str], now_s: float) -> list[Ending]:
+def declared_s(core: Core, record: JobRecord) -> int | None:
+    """Say how long a job runs, by its tag or its queue; None if nobody does."""
+    return core.in_force.settings(record.job.vc).default_runtime_s if record.runtime_s is None else record.runtime_s
+
+
+def endings_of(core: Core, partitions: list[str], now_s: float) -> list[Ending]:
+    """List the running jobs that hold something of these partitions, in the order in which they are expected to end."""
     found = []
     for record in core.running.values():
         parts = tuple(_parts(core, record, partitions))
@@ -114,7 +124,7 @@ def _parts(core: Core, record: JobRecord, partitions: list[str]) -> Iterator[Par
 
 
 @contextmanager
-def _unwatched(core: Core, partitions: list[str]) -> Iterator[None]:
+def unwatched(core: Core, partitions: list[str]) -> Iterator[None]:
     """Let nobody who waits for spare memory or vcores hear of what is only tried."""
     known = [core.index.partitions[name] for name in partitions if name in core.index.partitions]
     watched = []
@@ -130,7 +140,7 @@ def _unwatched(core: Core, partitions: list[str]) -> Iterator[None]:
             one.watched = before
 
 
-def _place(core: Core, lacks: Lacks, ended: Sequence[Ending]) -> Placement | None:
+def place_after(core: Core, lacks: Lacks, ended: Sequence[Ending]) -> Placement | None:
     """Find a place for a demand if these jobs had ended, and no limit forbade it then."""
     for excess in lacks.excesses:
         if sum(excess.relief(one.record, one.parts) for one in ended) < excess.amount:
@@ -142,17 +152,17 @@ def _place(core: Core, lacks: Lacks, ended: Sequence[Ending]) -> Placement | Non
         return find_quietly(core, lacks.demand, lacks.barred)
 
 
-def _smallest(core: Core, lacks: Lacks, tried: list[Ending]) -> int | None:
+def smallest(core: Core, lacks: Lacks, tried: Sequence[Ending]) -> int | None:
     """Say how many of the first ends are enough; None if all of them are not."""
     low, high = 0, 1
-    while high < len(tried) and _place(core, lacks, tried[:high]) is None:
+    while high < len(tried) and place_after(core, lacks, tried[:high]) is None:
         low, high = high, 2 * high
     high = min(high, len(tried))
-    if not tried or _place(core, lacks, tried[:high]) is None:
+    if not tried or place_after(core, lacks, tried[:high]) is None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        if _place(core, lacks, tried[:middle]) is None:
+        if place_after(core, lacks, tried[:middle]) is None:
             low = middle
         else:
             high = middle
@@ -161,7 +171,7 @@ def _smallest(core: Core, lacks: Lacks, tried: list[Ending]) -> int | None:
 
 def _thinned(core: Core, lacks: Lacks, ended: list[Ending]) -> list[Ending]:
     """Leave out the jobs without whose ends it would do as well, the last ones first."""
-    placement = _place(core, lacks, ended)
+    placement = place_after(core, lacks, ended)
     assert placement is not None
     where = {portion.use.server_id for portion in placement.portions}
     near = [
@@ -170,12 +180,12 @@ def _thinned(core: Core, lacks: Lacks, ended: list[Ending]) -> list[Ending]:
         if any(part.use.server_id in where for part in one.parts)
         or any(x.relief(one.record, one.parts) for x in lacks.excesses)
     ]
-    if _place(core, lacks, near) is not None:
+    if place_after(core, lacks, near) is not None:
         ended = near
     if len(ended) > THINNED_MAX:
         return ended
     for one in ended[::-1]:
         fewer = [other for other in ended if other is not one]
-        if _place(core, lacks, fewer) is not None:
+        if place_after(core, lacks, fewer) is not None:
             ended = fewer
     return ended

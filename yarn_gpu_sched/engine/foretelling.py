@@ -42,7 +42,7 @@ def preemption_view(core: Core) -> PreemptionView:
 def held(core: Core) -> dict[str, tuple[tuple[str, int], ...]]:
     """Say for which jobs GPUs are held that nobody uses: on which servers, and the mask of the GPUs there."""
     found: dict[str, dict[str, int]] = {}
-    for job_id in core.preemption.plans:
+    for job_id in (*core.preemption.plans, *core.reservations.by_job):
         for hold in holds_of(core, core.state.jobs[job_id]):
             for part in hold.parts:
                 if part.mask:

@@ -100,8 +100,17 @@ def over_job_limit(state: ClusterState, in_force: InForce, want: JobWant) -> str
 
 def used_by_job(state: ClusterState, record: JobRecord) -> int:
     """Count the GPUs that a job uses, without those that are only held for it."""
+    return record.used_gpus - held_for(state, record).gpus
+
+
+def held_for(state: ClusterState, record: JobRecord) -> Resource:
+    """Add up what is held for a job."""
     decisions = [state.decisions[decision_id] for decision_id in record.decisions]
-    return record.used_gpus - sum(one.held.gpus for one in decisions if one.hold_until_s is not None)
+    total = NOTHING
+    for one in decisions:
+        if one.hold_until_s is not None:
+            total = total.plus(one.held)
+    return total
 
 
 def never_allowed(in_force: InForce, vc: str, partition: str, total: Resource, gpus_at_once: int) -> str:

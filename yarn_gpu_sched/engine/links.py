@@ -27,7 +27,7 @@ def on_registered(core: Core, event: ResourceManagerRegistered) -> None:
         session.missing.clear()
     core.preemption.quiet_until_s = core.now_s + core.settings.preempt_pause_s
     if not core.preemption.off:
-        core.preemption.look_at(core.preemption.quiet_until_s, "")
+        core.preemption.agenda.note(core.preemption.quiet_until_s, "")
     core.limits_changed()
     session.knew_servers = bool(session.missing)
     session.cluster_id = event.cluster_id
@@ -144,6 +144,7 @@ def on_lost(core: Core, _event: ResourceManagerLost) -> None:
 def _void_decisions(core: Core) -> None:
     core.ahead.clear()
     core.preemption.clear()
+    core.reservations.clear()
     for decision in core.state.void_decisions():
         record = core.state.jobs[decision.job_id]
         if decision.gang and decision.attempt == record.job.attempt:

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yarn_gpu_sched.engine import reserving
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
 from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
-from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.keeping import keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
-from yarn_gpu_sched.engine.repair import begin_hold, free_hold, holds_of, order_anew
+from yarn_gpu_sched.engine.repair import order_anew
 from yarn_gpu_sched.engine.victims import Candidate, safe_until_s
 from yarn_gpu_sched.engine.want import JobWant
-from yarn_gpu_sched.model.ask import RequestKey
-from yarn_gpu_sched.model.assignment import Assignment, Level
+from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.decision import Decision
-from yarn_gpu_sched.model.preemption import Mode, Need, Plan, Preempted, Victim
+from yarn_gpu_sched.model.preemption import Mode, Plan, Preempted, Victim
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part, indices_of
 from yarn_gpu_sched.placement import Placement, Portion
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.engine.queue import Line
     from yarn_gpu_sched.engine.repair import Place
     from yarn_gpu_sched.model.job_record import JobRecord
-
-_ANY_KEY = RequestKey(0)
-
 
 # Who waits for it
 
@@ -47,11 +43,11 @@ def waiting(core: Core) -> list[JobWant]:
     crowded = {name: is_crowded(core, name) for name in core.index.partitions}
     for line in core.queue.lines():
         demand = line.demand
-        if not line.blocked or line.forbidden is not None or not demand.gpus or demand.held_for:
+        if not line.blocked or line.forbidden is not None or not demand.gpus or demand.held_for in preemption.plans:
             continue
         if not crowded.get(demand.partition) or _is_fruitless(core, line):
             continue
-        if headroom(core, line.group.vc, demand.partition) < demand.gpus:
+        if headroom(core, line.group.vc, demand.partition) + line.any_want().held.gpus < demand.gpus:
             continue
         record = line.first()
         if record is not None and isinstance(record.want, JobWant) and _has_waited(core, record, record.want):
@@ -69,13 +65,10 @@ def _is_fruitless(core: Core, line: Line) -> bool:
 
 def _has_waited(core: Core, record: JobRecord, want: JobWant) -> bool:
     """Tell whether a job's gang has waited long enough, and nobody has just looked."""
-    after_s = core.settings.preempt_after_s
-    if not want.gang or record.tenure.ready_s is None or record.job.job_id in core.ahead:
+    if not want.gang or record.job.job_id in core.ahead:
         return False
-    observed_s = core.preemption.observed.get(record.job.job_id)
-    if observed_s is not None and observed_s + max(after_s, OBSERVED_AGAIN_S) > core.now_s:
-        return False
-    return record.tenure.ready_s + after_s <= core.now_s
+    due_s = record.tenure.due_s(core.settings.preempt_after_s)
+    return due_s is not None and due_s <= core.now_s
 
 
 def begin(core: Core, want: JobWant) -> int:
@@ -89,13 +82,17 @@ def begin(core: Core, want: JobWant) -> int:
     record = want.record
     if core.preemption.mode is Mode.OBSERVE:
         core.preemption.observed[want.job_id] = core.now_s
-        core.preemption.look_at(core.now_s + max(core.settings.preempt_after_s, OBSERVED_AGAIN_S), want.job_id)
+        record.tenure.again_s = core.now_s + max(core.settings.preempt_after_s, OBSERVED_AGAIN_S)
+        core.preemption.agenda.note(record.tenure.again_s, want.job_id)
         core.counters.observed += 1
         return 0
+    if want.job_id in core.reservations.by_job:
+        reserving.end(core, want.job_id)
     plan = core.preemption.plans[want.job_id] = plan_of(core, want, found)
-    _hold(core, record, plan)
+    _keep(core, record, plan)
+    core.changed(record)
     if plan.grace_until_s > core.now_s:
-        core.preemption.look_at(plan.grace_until_s, want.job_id)
+        core.preemption.agenda.note(plan.grace_until_s, want.job_id)
         return sum(_warn(core, plan, victim) for victim in plan.victims)
     return _stop(core, record, plan, found)
 
@@ -106,7 +103,7 @@ def _look_again(core: Core, want: JobWant, failing: Failing) -> None:
         until_s = float("inf") if failing.again_s is None else failing.again_s
         want.line.fruitless = (preemption.stamp(want.partition), until_s)
     if failing.again_s is not None:
-        preemption.look_at(failing.again_s, want.job_id)
+        preemption.agenda.note(failing.again_s, want.job_id)
 
 
 def within_rate(core: Core, victims: int) -> Failing | None:
@@ -170,49 +167,6 @@ def _order(core: Core, victim: Victim, *, warning: bool) -> int:
     return decision.decision_id
 
 
-# What is held
-
-
-def _hold(core: Core, record: JobRecord, plan: Plan) -> None:
-    """Hold of what the gang takes all that is free by now; its want knows it from then on."""
-    held = {need.server_id: [0, 0] for need in plan.needs}
-    for part in _kept(core, record):
-        for place, amount in enumerate((part.memory_mb, part.vcores)):
-            held[part.use.server_id][place] += amount
-    free = [_free_part(core, need, held[need.server_id]) for need in plan.needs]
-    parts = [part for part in free if part is not None]
-    if parts:
-        until_s = plan.hold_until_s or plan.grace_until_s + core.settings.preempt_hold_s
-        kept = tuple(
-            Assignment(
-                _ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), indices_of(part.mask)
-            )
-            for part in parts
-        )
-        begin_hold(core, Decision(0, plan.job_id, plan.attempt, kept, parts=parts), until_s - core.now_s)
-    core.changed(record)
-
-
-def _free_part(core: Core, need: Need, held: list[int]) -> Part | None:
-    use = core.state.servers.get(need.server_id)
-    if use is None or not use.usable:
-        return None
-    mask = need.mask & use.free_mask
-    memory_mb = max(0, min(need.memory_mb - held[0], use.memory_free_mb))
-    vcores = max(0, min(need.vcores - held[1], use.vcores_free))
-    return Part(use, memory_mb, vcores, mask, mask.bit_count()) if mask or memory_mb or vcores else None
-
-
-def _kept(core: Core, record: JobRecord) -> list[Part]:
-    """List what is held for a gang."""
-    return [part for hold in holds_of(core, record) for part in hold.parts]
-
-
-def _free(core: Core, record: JobRecord) -> None:
-    for hold in holds_of(core, record):
-        free_hold(core, hold)
-
-
 # What becomes of it
 
 
@@ -226,7 +180,7 @@ def tend(core: Core, place: Place) -> int:
         if _is_over(core, record, plan):
             end(core, record, plan)
         else:
-            _hold(core, record, plan)
+            _keep(core, record, plan)
             going.append((record, plan))
     return sum(_go_on(core, record, plan, place) for record, plan in going)  # only when all have what is theirs
 
@@ -249,11 +203,16 @@ def _go_on(core: Core, record: JobRecord, plan: Plan, place: Place) -> int:
         return decided
     if plan.stopped_s is not None or plan.grace_until_s > core.now_s:
         return 0
-    found = None if want is None else prove_again(core, want, plan, _kept(core, record))
+    found = None if want is None else prove_again(core, want, plan, kept_for(core, record))
     if not isinstance(found, Found):
         end(core, record, plan)
         return 0
     return _stop(core, record, plan, found)
+
+
+def _keep(core: Core, record: JobRecord, plan: Plan) -> None:
+    """Keep of what the gang takes all that is free by now."""
+    keep(core, record, plan.needs, plan.hold_until_s or plan.grace_until_s + core.settings.preempt_hold_s)
 
 
 def give(core: Core, want: JobWant, place: Place) -> int:
@@ -261,13 +220,10 @@ def give(core: Core, want: JobWant, place: Place) -> int:
     record = want.record
     placement = _proven(core, want)
     if placement is None:
-        with core.state.transaction() as plan:
-            for part in _kept(core, record):
-                plan.release(part)
-            placement = find_quietly(core, want.demand, want.line.barred)
+        placement = place_beside_kept(core, want)
     if placement is None:
         return 0
-    _free(core, record)
+    let_go(core, record)
     return place(core, want, placement)
 
 
@@ -291,9 +247,9 @@ def _stop(core: Core, record: JobRecord, plan: Plan, found: Found) -> int:
     )
     plan.stopped_s = core.now_s
     plan.hold_until_s = core.now_s + core.settings.preempt_hold_s
-    core.preemption.look_at(plan.hold_until_s, plan.job_id)
-    _free(core, record)
-    _hold(core, record, plan)
+    core.preemption.agenda.note(plan.hold_until_s, plan.job_id)
+    let_go(core, record)
+    _keep(core, record, plan)
     for one in found.victims:
         _stop_one(core, record, plan, one)
     return len(found.victims)
@@ -331,10 +287,10 @@ def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None
 def end(core: Core, record: JobRecord, plan: Plan) -> None:
     """Let go of what is held, and spare who was only warned; others may be stopped for the same gang only after it waited anew."""
     del core.preemption.plans[plan.job_id]
-    _free(core, record)
+    let_go(core, record)
     if record.tenure.ready_s is not None:
-        record.tenure.ready_s = core.now_s
-        core.preemption.look_at(core.now_s + core.settings.preempt_after_s, plan.job_id)
+        record.tenure.again_s = core.now_s + core.settings.preempt_after_s
+        core.preemption.agenda.note(record.tenure.again_s, plan.job_id)
     core.preemption.changed(plan.partition)
     core.changed(record)
 
@@ -365,9 +321,11 @@ def on_mode_changed(core: Core, event: PreemptionModeChanged) -> None:
     """Arm it, watch it or switch it off. What was not yet stopped is spared at once if it is not armed any more."""
     preemption, mode = core.preemption, event.mode
     preemption.mode, preemption.why = mode, event.why
-    preemption.look_nowhere()
+    preemption.agenda.clear()
     if mode is not Mode.OBSERVE:
-        preemption.observed.clear()  # once it is armed, nobody waits because somebody was only looked for
+        preemption.observed.clear()
+        for record in core.state.jobs.values():
+            record.tenure.again_s = 0.0  # once it is armed, nobody waits because somebody was only looked for
     watch_all(core)
     for job_id, plan in list(preemption.plans.items()):
         if plan.stopped_s is None and mode is not Mode.ON:
@@ -378,11 +336,11 @@ def watch_all(core: Core) -> None:
     """Look at all who wait when they have waited long enough, and at the plans when they go on."""
     preemption = core.preemption
     for job_id, plan in preemption.plans.items():
-        preemption.look_at(plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s, job_id)
+        preemption.agenda.note(plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s, job_id)
     if preemption.off:
         return
     for record in core.state.jobs.values():
         if isinstance(record.want, JobWant):
             watch_waiting(core, record, record.want)
     if preemption.quiet_until_s > core.now_s:
-        preemption.look_at(preemption.quiet_until_s, "")
+        preemption.agenda.note(preemption.quiet_until_s, "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from yarn_gpu_sched.engine.agenda import Agenda
+from yarn_gpu_sched.engine.reservations import watch_reserving
 from yarn_gpu_sched.model.preemption import Mode, Plan
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class Preemption:
 
     ``mode`` is what the settings say until an operator says otherwise, and ``why`` what that one said. ``quiet_until_s``: nothing
     is stopped before. ``plans`` by the job for which others are stopped. ``stopped_s``: when victims were stopped in the last
-    minute. ``observed``: when it was last shown for a job what would be stopped for it. For each job
-    there is at most one time to look next.
+    minute. ``observed``: when it was last shown for a job what would be stopped for it. ``agenda``: when to look for which job, or
+    to go on with it.
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
     ``borrowed``: by virtual cluster and partition, worked out when asked for, until its use changes.
@@ -40,8 +41,7 @@ class Preemption:
         self.plans: dict[str, Plan] = {}
         self.stopped_s: deque[float] = deque()
         self.observed: dict[str, float] = {}
-        self._due: list[tuple[float, str]] = []
-        self._due_s: dict[str, float] = {}
+        self.agenda = Agenda()
         self.changes: dict[str, int] = {}
         self.limits_changes = 0
         self.borrowed: dict[tuple[str, str], list[Borrowed]] = {}
@@ -51,29 +51,14 @@ class Preemption:
         """Whether nobody is looked for."""
         return self.mode is Mode.OFF
 
-    def look_at(self, time_s: float, job_id: str) -> None:
-        """Look then whether others are to be stopped for a job, or go on with it; no more at the time that was named before."""
-        if self._due_s.get(job_id) == time_s:
-            return
-        self._due_s[job_id] = time_s
-        heappush(self._due, (time_s, job_id))
-
     def look_no_more(self, job_id: str) -> None:
         """Do not look for a job that wants no gang now, unless others are being stopped for it."""
         if job_id not in self.plans:
-            self._due_s.pop(job_id, None)
-
-    def next_s(self) -> float | None:
-        """Say when to look next."""
-        due = self._due
-        while due and self._due_s.get(due[0][1]) != due[0][0]:
-            heappop(due)
-        return due[0][0] if due else None
+            self.agenda.strike(job_id)
 
     def pass_by(self, now_s: float) -> None:
         """Let the times go by that have come."""
-        while (next_s := self.next_s()) is not None and next_s <= now_s:
-            del self._due_s[heappop(self._due)[1]]
+        self.agenda.pass_by(now_s)
         while self.stopped_s and self.stopped_s[0] <= now_s - WINDOW_S:
             self.stopped_s.popleft()
 
@@ -108,17 +93,12 @@ class Preemption:
         """Forget a job."""
         self.plans.pop(job_id, None)
         self.observed.pop(job_id, None)
-        self._due_s.pop(job_id, None)
-
-    def look_nowhere(self) -> None:
-        """Forget all times."""
-        self._due.clear()
-        self._due_s.clear()
+        self.agenda.strike(job_id)
 
     def clear(self) -> None:
         """Forget what is under way, because a resource manager begins anew: who was warned is spared."""
         self.plans.clear()
-        self.look_nowhere()
+        self.agenda.clear()
         self.observed.clear()
         self.borrowed.clear()
 
@@ -128,15 +108,14 @@ def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
     preemption, job_id = core.preemption, record.job.job_id
     if want is None or not want.gang:
         preemption.look_no_more(job_id)
+        if job_id not in core.reservations.by_job:
+            core.reservations.agenda.strike(job_id)
         return
     if record.tenure.ready_s is None:
         record.tenure.ready_s = core.now_s
+    watch_reserving(core, record)
     if preemption.off or job_id in preemption.plans:
         return
-    after_s = core.settings.preempt_after_s
-    look_s = record.tenure.ready_s + after_s
-    observed_s = preemption.observed.get(job_id)
-    if observed_s is not None:
-        look_s = max(look_s, observed_s + max(after_s, OBSERVED_AGAIN_S))
-    if look_s > core.now_s:
-        preemption.look_at(look_s, job_id)
+    due_s = record.tenure.due_s(core.settings.preempt_after_s)
+    if due_s is not None and due_s > core.now_s:
+        preemption.agenda.note(due_s, job_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.keeping import kept_for
 from yarn_gpu_sched.engine.planning import parts_of
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.victim_search import Chosen, Shape, Site, enumerate_cheaper, propose
@@ -20,7 +21,7 @@ from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from yarn_gpu_sched.engine.core import Core
     from yarn_gpu_sched.engine.want import JobWant
@@ -77,7 +78,7 @@ def reclaim(core: Core, want: JobWant) -> Found | Failing:
     ripe, ripens_s = candidates(core, want)
     if not ripe:
         return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", ripens_s)
-    search = _Search(core, want, ripe)
+    search = _Search(core, want, ripe, kept_for(core, want.record))
     if search.fits():
         return Failing(Condition.FITS, "who is being stopped for other gangs leaves room for it")
     found = search.run()
@@ -187,7 +188,7 @@ def _held_by(core: Core, job_id: str) -> list[Part]:
 class _Search:
     """One search; all that it does to the servers is undone at its end."""
 
-    def __init__(self, core: Core, want: JobWant, ripe: list[Candidate], held: Iterable[Part] = ()) -> None:
+    def __init__(self, core: Core, want: JobWant, ripe: list[Candidate], held: Sequence[Part] = ()) -> None:
         self._core = core
         self._want = want
         self._ripe = ripe
@@ -214,7 +215,7 @@ class _Search:
         """Search."""
         core, want = self._core, self._want
         partition = core.index.partition(want.partition)
-        foreseen_gpus = sum([part.gpus for part in self._foreseen[0]])
+        foreseen_gpus = sum([part.gpus for part in (*self._foreseen[0], *self._held)])
         if partition.gpus_free + foreseen_gpus + sum([one.gpus for one in self._ripe]) < want.gpus:
             return None
         best: Proof | None = None

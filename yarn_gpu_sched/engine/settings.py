@@ -79,6 +79,9 @@ class EngineSettings(msgspec.Struct, frozen=True):
     preempt_pause_s: float = 120.0
     """How long nobody is stopped after a resource manager registered, seconds; 0 to 86,400."""
 
+    reserve_after_s: float = 0.0
+    """How long a gang waits, complete, before places are kept for it (law 9), seconds; 0: never, or 1 to 31,536,000."""
+
     policy: str = "fifo"
     """Name of the policy."""
 
@@ -105,6 +108,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("preempt_spare_after", self.preempt_spare_after, 0, 1_000)
         _between("preempt_victims_per_minute", self.preempt_victims_per_minute, 1, 10_000)
         _between("preempt_pause_s", self.preempt_pause_s, 0, 86_400)
+        if self.reserve_after_s:
+            _between("reserve_after_s", self.reserve_after_s, 1, 31_536_000)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

@@ -20,7 +20,7 @@ from yarn_gpu_sched.engine.images import (
     restore_job,
 )
 from yarn_gpu_sched.engine.preempting import watch_all
-from yarn_gpu_sched.engine.preemption import WINDOW_S, Preemption
+from yarn_gpu_sched.engine.preemption import WINDOW_S
 from yarn_gpu_sched.engine.repair import holds_of
 from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.settling import US_PER_S, settle
@@ -28,6 +28,7 @@ from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Totals
 from yarn_gpu_sched.model.preemption import Mode, Plan
+from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.server import Server
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 from yarn_gpu_sched.policy import Policy
@@ -62,6 +63,7 @@ class PreemptionImage(msgspec.Struct, frozen=True):
     plans: list[Plan] = []
     stopped_s: list[float] = []
     observed: list[tuple[str, float]] = []
+    reservations: list[Reservation] = []
 
 
 class EngineImage(msgspec.Struct, frozen=True):
@@ -121,12 +123,13 @@ def take(core: Core) -> bytes:
         seen_peak=sorted(core.seen.peak.items()),
         policy_wake_s=core.policy_wake_s,
         waits=[(*key, total) for key, total in sorted(core.waits.totals.items())],
-        preemption=_preemption_image(core.preemption, core.now_s),
+        preemption=_preemption_image(core),
     )
     return _ENCODER.encode(image)
 
 
-def _preemption_image(preemption: Preemption, now_s: float) -> PreemptionImage:
+def _preemption_image(core: Core) -> PreemptionImage:
+    preemption, now_s = core.preemption, core.now_s
     return PreemptionImage(
         mode=preemption.mode,
         why=preemption.why,
@@ -134,6 +137,7 @@ def _preemption_image(preemption: Preemption, now_s: float) -> PreemptionImage:
         plans=[plan for _, plan in sorted(preemption.plans.items())],
         stopped_s=[at_s for at_s in preemption.stopped_s if at_s > now_s - WINDOW_S],
         observed=sorted(preemption.observed.items()),
+        reservations=[one for _, one in sorted(core.reservations.by_job.items())],
     )
 
 
@@ -209,6 +213,7 @@ def _restore_preemption(core: Core, image: PreemptionImage) -> None:
     preemption.plans = {plan.job_id: plan for plan in image.plans}
     preemption.stopped_s.extend(image.stopped_s)
     preemption.observed = dict(image.observed)
+    core.reservations.by_job = {one.job_id: one for one in image.reservations}
 
 
 def _restore_state(core: Core, image: EngineImage) -> None:
@@ -245,7 +250,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
             core.gathering[record.job.job_id] = None
         if record.degraded_since_s is not None and not record.presumed_ended:
             core.degraded[record.job.job_id] = None
-        elif record.job.job_id not in core.preemption.plans and holds_of(core, record):
+        elif not core.keeps_for(record.job.job_id) and holds_of(core, record):
             core.ahead[record.job.job_id] = None
         core.changed(record)
     core.follow_limits()

@@ -196,7 +196,9 @@ class _Answer:
 
     def _awaits_victims(self, code: ReasonCode) -> WaitingReason:
         """Say who is stopped for it, and how much is held already."""
-        plan = self._core.preemption.plans[self._want.job_id]
+        plan = self._core.preemption.plans.get(self._want.job_id)
+        if plan is None:
+            return self._reserved(code)
         jobs = list(dict.fromkeys(victim.job_id for victim in plan.victims))
         who = listed(jobs or ["nobody"], NAMED_MAX)
         are = "are" if len(jobs) > 1 else "is"
@@ -207,6 +209,16 @@ class _Answer:
             return self._say(code, f"{held}; for the rest {who} {are} warned, and stopped in {left_s:.0f} s")
         for_s = f"{held} for another {left_s:.0f} s"
         return self._say(code, f"{for_s}; {who} {are} being stopped for it" if jobs else for_s)
+
+    def _reserved(self, code: ReasonCode) -> WaitingReason:
+        """Say where places are kept for it, since when, and who holds the rest."""
+        one = self._core.reservations.by_job[self._want.job_id]
+        servers = ", ".join(one.server_ids[:NAMED_MAX]) + (" and more" if len(one.needs) > NAMED_MAX else "")
+        now_s = self._core.now_s
+        when = "" if one.ready_s is None else f", expected within {max(0.0, one.ready_s - now_s):.0f} s"
+        rest = f"; the rest when {', '.join(one.awaited[:NAMED_MAX])} end{when}" if one.awaited else ""
+        kept = f"for {now_s - one.since_s:.0f} s {self._want.held.gpus} of them have been kept for it on {servers}"
+        return self._say(code, f"{self._asks()}; {kept}{rest}")
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""

@@ -30,7 +30,8 @@ class Victim(msgspec.Struct, frozen=True, gc=False):
 class Need(msgspec.Struct, frozen=True, gc=False):
     """What a gang takes on one server, by the placement that was proven: a mask of GPU indices, memory, vcores.
 
-    ``portions``: how many containers of which kind those are.
+    ``portions``: how many containers of which kind those are. Where it may be any GPUs of the server, ``count`` says how many,
+    and the mask is 0.
     """
 
     server_id: str
@@ -38,6 +39,12 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     memory_mb: int
     vcores: int
     portions: tuple[tuple[int, int], ...] = ()
+    count: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs."""
+        return self.count or self.mask.bit_count()
 
 
 class Plan(msgspec.Struct):
@@ -64,7 +71,7 @@ class Plan(msgspec.Struct):
     @property
     def gpus(self) -> int:
         """The GPUs that the gang takes."""
-        return sum(need.mask.bit_count() for need in self.needs)
+        return sum(need.gpus for need in self.needs)
 
 
 class Preempted(msgspec.Struct, frozen=True, gc=False):
@@ -79,18 +86,25 @@ class Preempted(msgspec.Struct, frozen=True, gc=False):
 class Tenure(msgspec.Struct):
     """How a job stands with preemption. Times in seconds by the engine's clock.
 
-    ``ready_s``: since when the gang of this attempt has waited, complete. ``preempted``: when and for whom it was stopped, in all
+    ``ready_s``: since when the gang of this attempt has waited, complete. ``again_s``: when it is looked
+    again whom to stop for it, after that was observed or was in vain. ``preempted``: when and for whom it was stopped, in all
     attempts. ``checkpoint_s``: when it last reported a checkpoint in this attempt, ``checkpoint_every_s``: how often it says that
     it makes one. ``unstoppable``: the resource manager refused to stop this attempt.
     """
 
     ready_s: float | None = None
+    again_s: float = 0.0
     preempted: tuple[Preempted, ...] = ()
     checkpoint_s: float | None = None
     checkpoint_every_s: int | None = None
     unstoppable: bool = False
 
+    def due_s(self, after_s: float) -> float | None:
+        """Say when it has waited so long, complete, and it may be looked whom to stop for it; None: it does not wait."""
+        return None if self.ready_s is None else max(self.ready_s + after_s, self.again_s)
+
     def begin_anew(self) -> None:
         """Follow another attempt of the job."""
         self.ready_s = self.checkpoint_s = None
+        self.again_s = 0.0
         self.unstoppable = False

@@ -107,7 +107,7 @@ def _parents(folder: Path) -> Iterator[None]:
 
 def _write(replay: Replay, folder: Path) -> None:
     write_schedule(folder / "schedule.csv", replay.attempts)
-    if replay.scenario.preemption:
+    if replay.scenario.preemption or replay.scenario.reserve_after_s:
         write_holds(folder / "holds.csv", replay.holds)
     write_delays(folder / "delays.csv", replay.attempts)
     servers = servers_of(replay.scenario.gpus, replay.scenario.domains)

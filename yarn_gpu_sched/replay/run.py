@@ -108,6 +108,7 @@ def _summary(trace: Trace, scenario: Scenario, policy: Policy, simulation: Simul
         checkpoint_every_s=scenario.checkpoint_every_s,
         preemption=scenario.preemption,
         grace_s=scenario.grace_s,
+        reserve_after_s=scenario.reserve_after_s,
         quotas=None if quotas is None else quotas.by_vc,
         assumptions=[*scenario.assumed(), *getattr(policy, "assumed", ()), *trace.assumed],
         warnings=[*_refusals(trace, simulation.attempts, sum(gpus)), *_about_quotas(scenario, policy.name)],

@@ -23,7 +23,8 @@ class Scenario(msgspec.Struct, frozen=True):
     ``relax_after_s``: how long a gang waits at a level of locality before the next; 0: it takes what there is.
     ``restart_cost_s``: time without work at each new start of a job. ``checkpoint_every_s``: work since the last checkpoint is
     lost when a job is stopped; 0: nothing is lost, or all of it where ``preemption`` stops borrowed jobs for gangs within their
-    quota (law 7), ``grace_s`` after they are warned.
+    quota (law 7), ``grace_s`` after they are warned. ``reserve_after_s``: places are kept for a gang that has waited so long
+    (law 9); 0: never.
     """
 
     servers: str | tuple[ListedServer, ...]
@@ -34,6 +35,7 @@ class Scenario(msgspec.Struct, frozen=True):
     quotas: Quotas | None = None
     preemption: bool = False
     grace_s: float = 0.0
+    reserve_after_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -63,6 +65,7 @@ class Scenario(msgspec.Struct, frozen=True):
             preemption=Mode.ON if self.preemption else Mode.OFF,
             preempt_grace_s=self.grace_s,
             preempt_pause_s=0.0,
+            reserve_after_s=self.reserve_after_s,
         )
 
     def assumed(self) -> list[str]:
@@ -84,7 +87,12 @@ class Scenario(msgspec.Struct, frozen=True):
             "how long a job runs is known to policies that ask for it",
         ]
         if self.quotas is not None:
-            said += [*self.quotas.assumed, "quotas are those of the file (--quotas)", self._reclaims()]
+            said += [
+                *self.quotas.assumed,
+                "quotas are those of the file (--quotas)",
+                self._reclaims(),
+                self._reserves(),
+            ]
         return said
 
     def _reclaims(self) -> str:
@@ -98,6 +106,11 @@ class Scenario(msgspec.Struct, frozen=True):
         grace = f", {self.grace_s:g} s after a warning (--grace)" if self.grace_s else ""
         most = f"each at most {settings.preempt_spare_after} times"
         return f"{who} are stopped{grace} for a gang within its quota that {when}, {most}"
+
+    def _reserves(self) -> str:
+        if not self.reserve_after_s:
+            return "no places are kept for a gang that waits long (--reserve-after)"
+        return f"places are kept for a gang that has waited {self.reserve_after_s:g} s (--reserve-after)"
 
     def _stopped(self) -> str:
         kept = "loses all its work" if self.preemption else "keeps all its work"

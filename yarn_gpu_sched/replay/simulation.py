@@ -120,6 +120,7 @@ class Simulation:
         self._holding = Holding()
         self._to_stop: deque[RequeueJob] = deque()
         self._one_by_one = settings.preemption is Mode.ON
+        self._keeps = self._one_by_one or settings.reserve_after_s > 0
         self._stalling = Stalling(len(jobs), policy.name if policy else settings.policy)
         self._containers = 0
         self._register(servers, virtual_clusters)
@@ -143,7 +144,7 @@ class Simulation:
                 self._submit(_Run(*self._next, float(self._next[0].duration_s)))
                 self._next = next(self._coming, None)
             self._decide()
-            if self._one_by_one and ((held := self.engine.held()) or self._holding):
+            if self._keeps and ((held := self.engine.held()) or self._holding):
                 self._holding.follow(held, {job_id: self._runs[job_id].job.job_id for job_id in held}, now_s)
             self._stalling.instant(self._sequence, now_s)
             if progress is not None:

@@ -98,6 +98,7 @@ class Summary(msgspec.Struct, kw_only=True):
     checkpoint_every_s: float
     preemption: bool
     grace_s: float
+    reserve_after_s: float
     quotas: dict[str, int] | None
     assumptions: list[str]
     warnings: list[str]

@@ -1,0 +1,208 @@
+"""A gang that has waited too long gets places that later jobs cannot take (law 9)."""
+
+from __future__ import annotations
+
+from tests.engine.reclaims import Reclaiming
+from tests.engine.world import server
+from yarn_gpu_sched.model.preemption import Mode
+from yarn_gpu_sched.model.reservation import Reservation
+from yarn_gpu_sched.model.server import ServerState
+
+BOUND_S = 1_800.0
+BEFORE_S = 0.001
+
+
+class Waiting(Reclaiming):
+    """Reserves after the bound; nobody is stopped."""
+
+    def __init__(self, *servers: int, racks: int = 1, **settings: float) -> None:
+        super().__init__(*servers, racks=racks, mode=Mode.OFF, **{"reserve_after_s": BOUND_S, **settings})
+        self.ends: dict[str, float] = {}
+
+    def one(self, name: str, vc: str = "root.a", *tags: str) -> None:
+        """Submit a job of one GPU."""
+        self.gang(name, 1, 1, vc, *tags)
+
+    @property
+    def reserved(self) -> dict[str, Reservation]:
+        """Give the reservations."""
+        return self.engine._core.reservations.by_job
+
+    def kept(self, job_id: str) -> int:
+        """Count the GPUs that are kept for a job."""
+        return sum(mask.bit_count() for _, mask in self.engine.held().get(job_id, ()))
+
+
+def stream(world: Waiting, until_s: float, every_s: float = 10.0, runs_s: float = 600.0) -> None:
+    """Let jobs of one GPU come without end, more than there is room for, and each run for a while."""
+    ends = world.ends
+    while world.now_s < until_s:
+        world.one(f"x{world.submitted}")
+        world.step(world.now_s + every_s)
+        for name in [*world.starts()]:
+            if name.startswith("x"):
+                ends.setdefault(name, world.now_s + runs_s)
+        for name in [name for name, at_s in ends.items() if at_s <= world.now_s and world.runs(name)]:
+            world.end(name)
+        world.step()
+
+
+def test_a_stream_of_small_jobs_does_not_starve_a_large_gang() -> None:
+    """On 32 GPUs there are never 16 free at once without it; with it the gang starts when those have ended that ran there."""
+    world = Waiting(8, 8, 8, 8)
+    world.audited = False
+    stream(world, 700.0)
+    world.gang("large", 16, 1)
+    began_s = world.now_s
+    stream(world, began_s + BOUND_S - 20.0)
+    assert world.reserved == {}
+    assert not world.runs("large")
+    stream(world, began_s + BOUND_S + 20.0)
+    assert "large" in world.reserved
+    stream(world, began_s + BOUND_S + 20.0 + 650.0)
+    assert world.runs("large")
+    assert world.engine.audit() == []
+
+
+def test_a_stream_of_large_gangs_does_not_starve_a_small_job() -> None:
+    world = Waiting(4, 4)
+    for turn in range(3):
+        world.gang(f"g{turn}", 8, 1)
+    world.one("small")
+    world.gang("g3", 8, 1)
+    for turn in range(3):
+        world.end(f"g{turn}")
+        world.step(world.now_s + 100.0)
+    assert world.runs("small")
+
+
+def filled(*, runs: tuple[str, ...] = ()) -> Waiting:
+    """Let four jobs of one GPU run on two servers, two on each, and a gang wait for all four GPUs of a server since 100 s."""
+    world = Waiting(4, 4)
+    for name in ("r1", "r2", "r3", "r4", "r5", "r6"):
+        world.one(name, "root.a", *runs)
+    world.step(100.0)
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    return world
+
+
+def test_the_reservation_comes_with_the_bound_and_keeps_what_is_free() -> None:
+    world = filled()
+    assert world.starts()[:6] == ["r1", "r2", "r3", "r4", "r5", "r6"]
+    world.step(100.0 + BOUND_S - BEFORE_S)
+    assert (world.reserved, world.kept("g")) == ({}, 0)
+    world.step(100.0 + BOUND_S)
+    assert (list(world.reserved), world.kept("g")) == (["g"], 2)
+    assert "2 of them have been kept for it on s1" in world.why("g")
+    world.one("later")
+    assert not world.runs("later")
+    assert "2 are held for other gangs" in world.why("later")
+    for name in ("r5", "r6"):
+        world.end(name)
+        world.step(world.now_s + 1.0)
+    assert world.runs("g")
+    assert world.reserved == {}
+
+
+def test_it_goes_where_most_will_be_free_first_as_far_as_is_known() -> None:
+    world = Waiting(4, 4)
+    for name, runtime in (
+        ("r1", "runtime:9000"),
+        ("r2", "runtime:9000"),
+        ("r3", "runtime:9000"),
+        ("r4", "runtime:9000"),
+    ):
+        world.one(name, "root.a", runtime)
+    for name in ("r5", "r6", "r7", "r8"):
+        world.one(name, "root.a", "runtime:4000")
+    world.step(100.0)
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    world.step(100.0 + BOUND_S)
+    reservation = world.reserved["g"]
+    assert (reservation.server_ids, reservation.ready_s) == (("s1",), 4_000.0)
+    assert set(reservation.awaited) == {"r5", "r6", "r7", "r8"}
+
+
+def test_who_says_that_it_ends_before_may_pass_and_nobody_else() -> None:
+    world = filled(runs=("runtime:4000",))
+    world.step(100.0 + BOUND_S)
+    assert world.kept("g") == 2
+    world.one("silent")
+    world.one("long", "root.a", "runtime:3000")
+    assert not world.runs("silent")
+    assert not world.runs("long")
+    world.one("short", "root.a", "runtime:2000")
+    assert world.runs("short")
+    assert world.kept("g") == 1
+
+
+def test_who_runs_longer_than_it_said_moves_the_reservation_and_goes_on() -> None:
+    world = filled(runs=("runtime:4000",))
+    world.step(100.0 + BOUND_S)
+    world.one("short", "root.a", "runtime:2000")
+    world.step(4_100.0)
+    for name in ("r5", "r6"):
+        world.end(name)
+    world.step(4_200.0)
+    assert world.runs("short")
+    assert not world.runs("g")
+    assert world.reserved["g"].ready_s is None
+    world.end("short")
+    world.step(4_300.0)
+    assert world.runs("g")
+
+
+def test_of_a_virtual_cluster_one_gang_at_most_has_one() -> None:
+    world = Waiting(4, 4)
+    for name in ("r1", "r2", "r3", "r4", "r5"):
+        world.one(name)
+    for name in ("g1", "g2"):
+        world.gang(name, 4, 1, "root.a", "locality:0")
+    world.step(2 * BOUND_S)
+    assert list(world.reserved) == ["g1"]
+    world.end("g1")
+    world.step(world.now_s + 1.0)
+    assert list(world.reserved) == ["g2"]
+
+
+def test_further_ones_keep_little_that_is_idle_and_within_the_quota_goes_first() -> None:
+    world = Waiting(*[10] * 4)
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=40)
+    for turn in range(4):
+        world.gang(f"r{turn}", 1, 7, "root.a")
+    world.gang("a1", 1, 10, "root.a", "locality:0")
+    world.step(100.0)
+    world.gang("b1", 1, 10, "root.b", "locality:0")
+    world.step(100.0 + BOUND_S)
+    assert sorted(world.reserved) == ["a1", "b1"]
+    assert (world.kept("b1"), world.kept("a1")) == (3, 2)
+    assert set(world.reserved["a1"].server_ids) != set(world.reserved["b1"].server_ids)
+
+
+def test_a_server_that_goes_moves_it() -> None:
+    world = filled()
+    world.step(100.0 + BOUND_S)
+    (before,) = world.reserved["g"].server_ids
+    world.change(server(before, 4, rack="/r0", state=ServerState.DRAINING))
+    world.step(world.now_s + 1.0)
+    (after,) = world.reserved["g"].server_ids
+    assert after != before
+
+
+def test_a_gang_that_goes_away_leaves_nothing_kept() -> None:
+    world = filled()
+    world.step(100.0 + BOUND_S)
+    world.one("later")
+    world.end("g")
+    world.step(world.now_s + 1.0)
+    assert world.reserved == {}
+    assert world.runs("later")
+
+
+def test_without_the_setting_nobody_has_one() -> None:
+    world = Waiting(4, reserve_after_s=0.0)
+    world.gang("r", 3, 1)
+    world.gang("g", 4, 1)
+    world.step(10 * BOUND_S)
+    assert world.reserved == {}
