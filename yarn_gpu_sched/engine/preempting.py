@@ -40,19 +40,23 @@ def waiting(core: Core) -> list[JobWant]:
     if preemption.off or not core.session.settled or core.now_s < preemption.quiet_until_s:
         return []
     wants: list[JobWant] = []
-    crowded = {name: is_crowded(core, name) for name in core.index.partitions}
-    for line in core.queue.lines():
-        demand = line.demand
-        if not line.blocked or line.forbidden is not None or not demand.gpus or demand.held_for in preemption.plans:
-            continue
-        if not crowded.get(demand.partition) or _is_fruitless(core, line):
-            continue
-        if headroom(core, line.group.vc, demand.partition) + line.any_want().held.gpus < demand.gpus:
-            continue
-        record = line.first()
-        if record is not None and isinstance(record.want, JobWant) and _has_waited(core, record, record.want):
-            wants.append(record.want)
-    return wants
+    for (path, partition), lines in core.queue.standing.items():
+        room = headroom(core, path[-1], partition)
+        firsts = [_first(core, line, room) for line in lines.values() if 0 < line.gpus <= room or line.demand.held_for]
+        wants += [want for want in firsts if want is not None]
+    return [want for want in wants if is_crowded(core, want.partition)]
+
+
+def _first(core: Core, line: Line, room: float) -> JobWant | None:
+    """Give the first want of a line if others may be stopped for it, as far as its waiting goes; ``room``: within the quota."""
+    if not line.blocked or line.forbidden is not None or _is_fruitless(core, line):
+        return None
+    if line.demand.held_for in core.preemption.plans or room + line.any_want().held.gpus < line.gpus:
+        return None
+    record = line.first()
+    if record is None or not isinstance(record.want, JobWant) or not _has_waited(core, record, record.want):
+        return None
+    return record.want
 
 
 def _is_fruitless(core: Core, line: Line) -> bool:

@@ -8,6 +8,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from yarn_gpu_sched.engine.limits import Forbidden
 from yarn_gpu_sched.engine.line_clock import LineClock
@@ -40,6 +41,7 @@ class Line:
         "fits",
         "forbidden",
         "fruitless",
+        "gpus",
         "group",
         "heap",
         "jobs",
@@ -50,6 +52,7 @@ class Line:
     def __init__(self, group: Group, demand: Demand, number: int) -> None:
         self.group = group
         self.demand = demand
+        self.gpus = demand.gpus
         self.number = number
         self.jobs: dict[str, JobRecord] = {}
         self.heap: list[Order] = []
@@ -94,7 +97,10 @@ class Line:
 
 
 class Queue:
-    """All wants that wait, in groups that each have an order of their own. ``group_of`` says where a want stands."""
+    """All wants that wait, in groups that each have an order of their own. ``group_of`` says where a want stands.
+
+    ``standing``: the lines of each virtual cluster, by its path, and partition.
+    """
 
     def __init__(
         self,
@@ -110,6 +116,7 @@ class Queue:
         self._lines: dict[tuple[Group, Demand], Line] = {}
         self._lines_made = 0
         self._below: dict[str, dict[int, Line]] = {}
+        self.standing: dict[tuple[tuple[str, ...], str], dict[int, Line]] = {}
         self._ready: dict[Group, list[tuple[Order, int, Line]]] = {}
         self._for_slots: dict[str, dict[int, list[tuple[int, int, Line]]]] = {}
         self._for_gpus: dict[str, dict[int, Line]] = {}
@@ -150,15 +157,15 @@ class Queue:
         line = self._lines[group, demand] = Line(group, demand, self._lines_made)
         for path in group.path:
             self._below.setdefault(path, {})[line.number] = line
+        self.standing.setdefault((group.path, demand.partition), {})[line.number] = line
         self._waits.line_made(line)
         return line
 
     def _drop(self, line: Line) -> None:
         del self._lines[line.group, line.demand]
         for path in line.group.path:
-            del self._below[path][line.number]
-            if not self._below[path]:
-                del self._below[path]
+            _take_out(self._below, path, line)
+        _take_out(self.standing, (line.group.path, line.demand.partition), line)
         self._waits.line_gone(line)
         if line.blocked:
             self._forget_blocked(line)
@@ -178,11 +185,7 @@ class Queue:
 
     def _forget_blocked(self, line: Line) -> None:
         partition = line.demand.partition
-        for lines in (
-            self._for_gpus.get(partition),
-            self._for_spare.get(partition),
-            self._for_masters,
-        ):
+        for lines in (self._for_gpus.get(partition), self._for_spare.get(partition), self._for_masters):
             if lines is not None:
                 lines.pop(line.number, None)
         for waiting in self._for_slots.get(partition, {}).values():
@@ -243,6 +246,7 @@ class Queue:
         """Forget all lines; no job stands in any."""
         self._lines.clear()
         self._below.clear()
+        self.standing.clear()
         self._waits.clear()
         self._ready.clear()
         self._for_slots.clear()
@@ -387,3 +391,10 @@ class Queue:
     def _wake(self, line: Line) -> None:
         line.blocked = False
         self._offer(line)
+
+
+def _take_out(lines: dict[Any, dict[int, Line]], key: object, line: Line) -> None:
+    """Take a line out of those that are found by a key."""
+    del lines[key][line.number]
+    if not lines[key]:
+        del lines[key]

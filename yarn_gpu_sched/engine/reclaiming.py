@@ -133,7 +133,7 @@ def gpus_in_use(core: Core, partition: str) -> tuple[int, int]:
     if found is None:
         return 0, 0
     found.refresh()
-    usable = sum(row.gpus * count for row, count in found.capacities())
+    usable = found.gpus
     return usable - found.gpus_free, usable
 
 

@@ -46,6 +46,7 @@ class Partition:
         self._signatures: dict[Signature, int] = {}
         self._remade: dict[str, Domain] = {}
         self._capacities: tuple[tuple[Row, int], ...] | None = None
+        self._gpus = 0
         self.watched = False
         self.touched: list[ServerUse] = []
         self.changed: list[ServerUse] = []
@@ -155,7 +156,14 @@ class Partition:
                     if row.gpus or self.place_on_cpu_servers:
                         counts[row] = counts.get(row, 0) + count * domains
             self._capacities = tuple(sorted(counts.items()))
+            self._gpus = sum(row.gpus * count for row, count in self._capacities)
         return self._capacities
+
+    @property
+    def gpus(self) -> int:
+        """Count the GPUs of usable servers."""
+        self.capacities()
+        return self._gpus
 
     def _domain(self, domain_id: str) -> Domain:
         domain = self.by_id.get(domain_id)
