@@ -79,10 +79,11 @@ def _on_one_server(shape: Shape, sites: list[Site], costs: list[float]) -> list[
     for site in sites:
         if site.gpus >= need and site.reach >= need:
             cheapest = min([costs[place] / gpus for place, gpus in site.held], default=0.0)
-            bounds.append((cheapest * (need - site.free), site))
-    bounds.sort(key=lambda one: one[0])
+            youngest = site.held[0][0] if site.held else 0  # of containers that cost the same the youngest go first
+            bounds.append((cheapest * (need - site.free), youngest, site))
+    bounds.sort(key=lambda one: one[:2])
     best: tuple[float, Chosen] | None = None
-    for bound, site in bounds:
+    for bound, _, site in bounds:
         if best is not None and bound >= best[0]:
             break
         cost, chosen = _cheapest(site.held, costs, need - site.free)[-1]
