@@ -310,6 +310,7 @@ class Core:
             self.running[record.job.job_id] = record
             self.running_in.setdefault(record.job.vc, {})[record.job.job_id] = record
             record.started_s = self.now_s if record.started_s is None else record.started_s
+            self.preemption.use_changed(record.job.vc)
             watch(self, record)
 
     def move(self, record: JobRecord, vc: str) -> None:
@@ -337,6 +338,7 @@ class Core:
         del running[record.job.job_id]
         if not running:
             del self.running_in[record.job.vc]
+        self.preemption.use_changed(record.job.vc)
 
     def forget(self, record: JobRecord) -> None:
         """Drop a job for good: it holds nothing and nothing is under way for it."""

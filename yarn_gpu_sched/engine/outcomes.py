@@ -35,6 +35,7 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         start_anew_within_attempt(core, record)
     else:
         _committed(core, decision, record, event.container_ids)
+        _may_borrow(core, decision, record)
     core.settle_job(record)
     if record.end is not None:
         core.forget_old_jobs()
@@ -69,6 +70,13 @@ def _committed(core: Core, decision: Decision, record: JobRecord, container_ids:
     _count(core, decision, record, live)
     if not decision.application_master and (decision.gang or record.level is None):
         record.level = int(decision.level)
+
+
+def _may_borrow(core: Core, decision: Decision, record: JobRecord) -> None:
+    """Let it be looked again whom to stop: what came to live, which nothing that was held tells, may be."""
+    core.preemption.use_changed(record.job.vc)
+    for partition in {part.use.server.partition: None for part in decision.parts if part.gpus}:
+        core.preemption.changed(partition)
 
 
 def _count(core: Core, decision: Decision, record: JobRecord, live: list[Container]) -> None:

@@ -208,7 +208,7 @@ def _go_on(core: Core, record: JobRecord, plan: Plan, place: Place) -> int:
     if plan.stopped_s is not None or plan.grace_until_s > core.now_s:
         return 0
     found = None if want is None else prove_again(core, want, plan, kept_for(core, record))
-    if not isinstance(found, Found):
+    if not isinstance(found, Found) or not found.victims:  # what others leave may be enough by now
         end(core, record, plan)
         return 0
     return _stop(core, record, plan, found)

@@ -201,15 +201,20 @@ class _Search:
         if self._foreseen is NOTHING_FORESEEN:
             return False
         with self._core.state.transaction() as plan:
-            self._foresee(plan)
+            self._foresee_left(plan)
+            self._foresee_taken(plan)
             return self._find() is not None
 
-    def _foresee(self, plan: Transaction) -> None:
-        leave, take = self._foreseen
-        for part in leave:
+    def _foresee_left(self, plan: Transaction) -> None:
+        for part in self._foreseen[0]:
             plan.release(part)
-        for part in take:
-            plan.take(part)
+
+    def _foresee_taken(self, plan: Transaction) -> None:
+        """Take what other gangs will take, as far as it is free by now: some of it this one's own victims may have to leave."""
+        for part in self._foreseen[1]:
+            mask = part.mask & part.use.free_mask
+            if mask:
+                plan.take(Part(part.use, 0, 0, mask, mask.bit_count()))
 
     def run(self) -> Proof | None:
         """Search."""
@@ -296,7 +301,7 @@ class _Search:
         if not self._may_go(left):
             return None
         with self._core.state.transaction() as plan:
-            self._foresee(plan)
+            self._foresee_left(plan)
             for part in self._held:
                 plan.release(part)
             before: dict[str, int] = {}
@@ -304,6 +309,7 @@ class _Search:
                 for part in self._parts_of(place):
                     before.setdefault(part.use.server_id, part.use.free_mask)
                     plan.release(part)
+            self._foresee_taken(plan)
             placement = self._find()
             if placement is None:
                 return None

@@ -1,0 +1,58 @@
+"""Several gangs take back what was lent at the same time, while others start, and none is forgotten (law 7)."""
+
+from __future__ import annotations
+
+from tests.engine.reclaims import AFTER_S, GRACE_S, Reclaiming
+
+
+def test_who_came_to_run_while_it_was_looked_for_others_is_found_in_its_turn() -> None:
+    """`a2` is placed in the very pass in which only `a1` may be stopped, which is not enough; later it is old enough itself."""
+    world = Reclaiming(4, 4)
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=8)
+    world.gang("a1", 4, 1)
+    world.gang("b1", 8, 1, "root.b")
+    world.step(1_000.0)
+    world.gang("a2", 4, 1)
+    world.step(3_000.0)
+    assert sorted(world.stopped()) == ["a1", "a2"]
+    assert world.runs("b1")
+
+
+def test_two_gangs_share_what_the_victims_of_both_leave() -> None:
+    """Of the two jobs that must go, one gang takes one GPU, and the other gang the other three."""
+    world = Reclaiming(4, 4)
+    world.configure("root.a", quota_gpus=4)
+    world.configure("root.b", quota_gpus=2)
+    world.configure("root.c", quota_gpus=4)
+    for turn in range(4):
+        world.gang(f"a{turn}", 1, 2)
+    world.step(1_000.0)
+    world.gang("b1", 1, 1, "root.b")
+    world.gang("c1", 3, 1, "root.c")
+    world.step(1_000.0 + AFTER_S + GRACE_S)
+    assert world.warned() == world.stopped() == ["a2", "a3"]
+    assert world.runs("b1")
+    assert world.runs("c1")
+
+
+def test_who_was_warned_is_spared_if_what_others_leave_is_enough() -> None:
+    """The large one goes for `c1` and leaves room for `b1` too, for which the small one had been warned before."""
+    world = Reclaiming(4, 4)
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=2)
+    world.configure("root.c", quota_gpus=1)
+    world.configure("root.d", quota_gpus=2)
+    world.gang("large", 4, 1)
+    world.gang("small", 2, 1)
+    world.gang("d1", 2, 1, "root.d")
+    world.step(1_000.0)
+    world.gang("b1", 2, 1, "root.b")
+    world.step(1_010.0)
+    world.gang("c1", 1, 1, "root.c")
+    world.step(1_010.0 + AFTER_S)
+    assert world.warned() == ["small", "large"]
+    world.step(1_010.0 + AFTER_S + GRACE_S)
+    assert world.stopped() == ["large"]
+    assert world.runs("b1")
+    assert world.runs("c1")
