@@ -230,6 +230,8 @@ class Core:
         if record.want is None:
             self.waits.unsettled[job_id] = None
         state = record.state if record.known else None
+        if state is RUNNING or record.counted is RUNNING:
+            self.preemption.use_changed(record.job.vc)
         if state is not record.counted:
             self._count_as(record, state)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preempting import plan_of, within_rate
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, reclaim
 from yarn_gpu_sched.engine.repair import holds_of
-from yarn_gpu_sched.engine.victims import safe_until_s
 from yarn_gpu_sched.engine.views import PlanView, PreemptionPreview, PreemptionView, VictimView
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.preemption import Mode, Plan, Victim

@@ -14,10 +14,11 @@ from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
 from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
 from yarn_gpu_sched.engine.keeping import keep, kept_for, let_go, place_beside_kept
+from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
 from yarn_gpu_sched.engine.repair import order_anew
-from yarn_gpu_sched.engine.victims import Candidate, safe_until_s
+from yarn_gpu_sched.engine.victims import Candidate
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.decision import Decision
@@ -318,6 +319,7 @@ def on_checkpoint_reported(core: Core, event: CheckpointReported) -> None:
     record = core.running.get(event.job_id)
     if record is not None:
         record.tenure.checkpoint_s = core.now_s
+        core.preemption.use_changed(record.job.vc)
         core.touched[event.job_id] = None
 
 

@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.preemption import Mode, Plan
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
-    from yarn_gpu_sched.engine.victims import Borrowed
+    from yarn_gpu_sched.engine.loans import Loans
     from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -31,7 +31,7 @@ class Preemption:
     to go on with it.
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
-    ``borrowed``: by virtual cluster and partition, worked out when asked for, until its use changes.
+    ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -44,7 +44,7 @@ class Preemption:
         self.agenda = Agenda()
         self.changes: dict[str, int] = {}
         self.limits_changes = 0
-        self.borrowed: dict[tuple[str, str], list[Borrowed]] = {}
+        self.loans: dict[str, dict[str, Loans]] = {}
 
     @property
     def off(self) -> bool:
@@ -81,13 +81,11 @@ class Preemption:
     def limits_changed(self) -> None:
         """Note that quotas changed: who borrows may be others."""
         self.limits_changes += 1
-        self.borrowed.clear()
+        self.loans.clear()
 
     def use_changed(self, vc: str) -> None:
-        """Note that what a virtual cluster uses changed."""
-        if self.borrowed:
-            for key in [key for key in self.borrowed if key[0] == vc]:
-                del self.borrowed[key]
+        """Note that what a virtual cluster uses changed, or that something of a job that runs there did."""
+        self.loans.pop(vc, None)
 
     def forget(self, job_id: str) -> None:
         """Forget a job."""
@@ -100,7 +98,7 @@ class Preemption:
         self.plans.clear()
         self.agenda.clear()
         self.observed.clear()
-        self.borrowed.clear()
+        self.loans.clear()
 
 
 def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.dealing import lowest
 from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.foreseeing import NOTHING_FORESEEN, foreseen
 from yarn_gpu_sched.engine.keeping import kept_for
 from yarn_gpu_sched.engine.planning import parts_of
-from yarn_gpu_sched.engine.repair import holds_of
-from yarn_gpu_sched.engine.victim_search import Chosen, Shape, Site, enumerate_cheaper, propose
-from yarn_gpu_sched.engine.victims import Candidate, above_quota, candidates, warned, within_quota
+from yarn_gpu_sched.engine.victim_search import FEW, Chosen, Shape, Site, enumerate_cheaper, propose
+from yarn_gpu_sched.engine.victims import Candidate, Candidates, above_quota, candidates, warned, within_quota
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.preemption import Need
 from yarn_gpu_sched.model.server_use import Part
@@ -75,19 +75,19 @@ def reclaim(core: Core, want: JobWant) -> Found | Failing:
     if failing is not None:
         return failing
     in_use, usable = gpus_in_use(core, want.partition)
-    ripe, ripens_s = candidates(core, want)
-    if not ripe:
-        return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", ripens_s)
-    search = _Search(core, want, ripe, kept_for(core, want.record))
+    who = candidates(core, want)
+    if not who.ripe:
+        return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", who.ripens_s)
+    search = _Search(core, want, who, kept_for(core, want.record))
     if search.fits():
         return Failing(Condition.FITS, "who is being stopped for other gangs leaves room for it")
     found = search.run()
     if found is None:
         free = usable - in_use
         sentence = (
-            f"{free} GPUs are free, and stopping all {len(ripe)} who borrow and may be stopped would not make room"
+            f"{free} GPUs are free, and stopping all {len(who.ripe)} who borrow and may be stopped would not make room"
         )
-        return Failing(Condition.TOO_FEW, sentence, ripens_s)
+        return Failing(Condition.TOO_FEW, sentence, who.ripens_s)
     victims, placement, needs = found
     return Found(victims, placement.level, needs, in_use, usable)
 
@@ -98,8 +98,8 @@ def prove_again(core: Core, want: JobWant, plan: Plan, held: list[Part]) -> Foun
     if failing is not None:
         return failing
     in_use, usable = gpus_in_use(core, want.partition)
-    ripe = warned(core, want, plan)
-    proof = _Search(core, want, ripe, held).prove(frozenset(range(len(ripe))))
+    who = warned(core, want, plan)
+    proof = _Search(core, want, who, held).prove(frozenset(range(len(who.ripe))))
     if proof is None:
         return Failing(
             Condition.TOO_FEW, "who was warned does not borrow any more, or its GPUs are not enough any more"
@@ -147,54 +147,20 @@ def _over_quota(core: Core, want: JobWant, path: str) -> str:
 
 Proof = tuple[tuple[Candidate, ...], "Placement", tuple[Need, ...]]
 
-Parts = tuple[list[Part], list[Part]]
-"""What is given up, and what is taken."""
-
-NOTHING_FORESEEN: Parts = ([], [])
-
-
-def foreseen(core: Core, job_id: str) -> Parts:
-    """Say what those leave who are stopped for gangs other than a job's, and what these gangs take of it."""
-    leave: list[Part] = []
-    take: list[Part] = []
-    for plan in core.preemption.plans.values():
-        if plan.job_id == job_id:
-            continue
-        for victim in plan.victims:
-            record = core.state.jobs.get(victim.job_id)
-            if record is not None and record.job.attempt == victim.attempt and record.end is None:
-                named = victim.container_ids
-                held = [one for one in record.containers.values() if not named or one.container_id in named]
-                leave += [part for part in parts_of(core, held) if part.use.usable and not part.use.irregular]
-        kept = {part.use.server_id: part.mask for part in _held_by(core, plan.job_id)}
-        for need in plan.needs:
-            mask = need.mask & ~kept.get(need.server_id, 0)
-            use = core.state.servers.get(need.server_id)
-            if use is not None and mask:
-                take.append(Part(use, 0, 0, mask, mask.bit_count()))
-    return leave, take
-
-
-def _held_by(core: Core, job_id: str) -> list[Part]:
-    """List what is held for a job, a part a server."""
-    held: dict[str, Part] = {}
-    for hold in holds_of(core, core.state.jobs[job_id]):
-        for part in hold.parts:
-            known = held.setdefault(part.use.server_id, Part(part.use, 0, 0, 0, 0))
-            known.mask |= part.mask
-    return list(held.values())
-
 
 class _Search:
     """One search; all that it does to the servers is undone at its end."""
 
-    def __init__(self, core: Core, want: JobWant, ripe: list[Candidate], held: Sequence[Part] = ()) -> None:
+    def __init__(self, core: Core, want: JobWant, who: Candidates, held: Sequence[Part] = ()) -> None:
         self._core = core
         self._want = want
-        self._ripe = ripe
+        self._who = who
+        self._ripe, self._costs, _ = who
         self._held = held
         self._parts: dict[int, list[Part]] = {}
         self._foreseen = foreseen(core, want.job_id) if core.preemption.plans else NOTHING_FORESEEN
+        self._kinds = [kind for kind in want.kinds if kind.gpus]
+        self._counts_tell = len(self._kinds) == 1 and self._foreseen == NOTHING_FORESEEN and not held
 
     def fits(self) -> bool:
         """Tell whether there will be a place anyway, once those are stopped that others have had stopped."""
@@ -218,13 +184,13 @@ class _Search:
 
     def run(self) -> Proof | None:
         """Search."""
-        core, want = self._core, self._want
-        partition = core.index.partition(want.partition)
-        foreseen_gpus = sum([part.gpus for part in (*self._foreseen[0], *self._held)])
-        if partition.gpus_free + foreseen_gpus + sum([one.gpus for one in self._ripe]) < want.gpus:
+        if not self._may_be_enough():
             return None
         best: Proof | None = None
-        for chosen in self._sets():
+        proposed = self._sets()
+        if not proposed and self._counts_tell:
+            return None
+        for chosen in proposed:
             if best is not None and self._cost(chosen) >= _cost(best[0]):
                 continue
             proof = self.prove(chosen)
@@ -232,21 +198,31 @@ class _Search:
                 best = proof
         return self._any() if best is None else self._cheaper(best)
 
+    def _may_be_enough(self) -> bool:
+        """Tell whether all who may be stopped hold as many GPUs as the gang lacks."""
+        lacking = self._want.gpus - self._core.index.partition(self._want.partition).gpus_free
+        for part in (*self._foreseen[0], *self._held):
+            lacking -= part.gpus
+        for one in self._ripe:
+            if lacking <= 0:
+                break
+            lacking -= one.gpus
+        return lacking <= 0
+
     def _cost(self, chosen: Chosen) -> float:
-        return sum([self._ripe[place].cost for place in chosen])
+        return sum([self._costs[place] for place in chosen])
 
     # What is tried
 
     def _sets(self) -> list[Chosen]:
         """List the sets that may be enough by counts, the cheapest first."""
         want = self._want
-        kinds = [kind for kind in want.kinds if kind.gpus]
-        if len(kinds) != 1:
+        if len(self._kinds) != 1:
             return []
-        kind = kinds[0]
+        kind = self._kinds[0]
         fewest = self._core.index.fewest_servers(want.partition, want.kinds)
         shape = Shape(kind.containers, kind.gpus, want.demand.ceiling, fewest)
-        costs = [one.cost for one in self._ripe]
+        costs = self._costs
         cheap = CHEAP_MIN + CHEAP_PER_GPU * want.gpus
         found = propose(shape, self._sites(cheap), costs[:cheap]) if cheap < len(costs) else []
         if not found or found[0].cost > costs[cheap] * len(found[0].chosen):
@@ -257,7 +233,7 @@ class _Search:
         """List the servers of each domain that may be placed on, with what the cheapest who may be stopped hold there."""
         held: dict[str, dict[int, int]] = {}
         for place, one in enumerate(self._ripe[:count]):
-            for server_id, gpus in one.borrowed.places:
+            for server_id, gpus in one.places:
                 there = held.get(server_id)
                 if there is None:
                     held[server_id] = there = {}
@@ -267,21 +243,38 @@ class _Search:
             sites = []
             for use in domain.uses:
                 there = held.get(use.server_id, NOBODY)
-                if (there or use.gpus_free) and use.indexed and use.gpus and not use.irregular:
-                    sites.append(Site(use.gpus, use.gpus_free, tuple(there.items())))
+                if (there or use.gpus_free) and use.indexed and use.gpus:
+                    sites.append(Site(use.gpus, use.gpus_free, () if use.irregular else tuple(there.items())))
             domains.append(sites)
         return domains
 
     def _cheaper(self, best: Proof) -> Proof:
         """Look through the cheaper sets one by one, where those who may be stopped are few."""
+        if len(self._ripe) > FEW:
+            return best
         lacking = self._want.gpus - self._core.index.partition(self._want.partition).gpus_free
-        ripe = self._ripe
-        costs, gpus = [one.cost for one in ripe], [one.gpus for one in ripe]
-        for chosen in enumerate_cheaper(costs, gpus, lacking, _cost(best[0])):
-            proof = self.prove(chosen)
+        gpus = [one.gpus for one in self._ripe]
+        for chosen in enumerate_cheaper(self._costs, gpus, lacking, _cost(best[0])):
+            proof = self.prove(chosen) if self._may_be_room(chosen) else None
             if proof is not None:
                 return proof
         return best
+
+    def _may_be_room(self, chosen: Chosen) -> bool:
+        """Tell whether by counts of GPUs there may be room for the gang without these jobs."""
+        if not self._counts_tell:
+            return True
+        kind = self._kinds[0]
+        each = kind.gpus
+        slots = self._core.index.slots(self._want.partition, each)
+        freed: dict[str, int] = {}
+        for place in chosen:
+            for server_id, gpus in self._ripe[place].places:
+                freed[server_id] = freed.get(server_id, 0) + gpus
+        for server_id, gpus in freed.items():
+            free = self._core.state.servers[server_id].gpus_free
+            slots += (free + gpus) // each - free // each
+        return slots >= kind.containers
 
     def _any(self) -> Proof | None:
         """Stop the cheapest, two, four and so on, until there is a place: whatever the gang is made of, and wherever it may go."""
@@ -297,7 +290,7 @@ class _Search:
 
     def prove(self, chosen: Chosen) -> Proof | None:
         """Place the gang without these jobs, and then without as few of them as will do."""
-        left = dict.fromkeys(sorted(chosen, key=self._ripe.__getitem__))
+        left = dict.fromkeys(sorted(chosen))
         if not self._may_go(left):
             return None
         with self._core.state.transaction() as plan:
@@ -318,7 +311,7 @@ class _Search:
                 if fewer is not None:
                     placement = fewer
                     del left[place]
-            victims = tuple(self._ripe[place] for place in left)
+            victims = tuple(self._who.at(place) for place in left)
             return victims, placement, _needs(self._want, placement, before)
 
     def _find_with(self, plan: Transaction, place: int) -> Placement | None:
@@ -335,7 +328,7 @@ class _Search:
     def _parts_of(self, place: int) -> list[Part]:
         parts = self._parts.get(place)
         if parts is None:
-            held = parts_of(self._core, self._ripe[place].borrowed.containers)
+            held = parts_of(self._core, self._ripe[place].containers)
             parts = self._parts[place] = [part for part in held if part.use.usable and not part.use.irregular]
         return parts
 
@@ -345,7 +338,7 @@ class _Search:
         mine = lineage(self._want.vc)
         taken: dict[str, int] = {}
         for one in sorted((self._ripe[place] for place in left), key=lambda one: one.gpus):
-            vc = one.borrowed.record.job.vc
+            vc = one.record.job.vc
             for path in lineage(vc):
                 if path in mine:
                     continue

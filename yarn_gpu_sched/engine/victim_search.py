@@ -6,15 +6,16 @@ where a container's place costs least.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from yarn_gpu_sched.model.assignment import ANYWHERE, FEWEST_SERVERS, Level
 
-ENUMERATED_MAX = 256
-"""Sets that are looked at one by one, the cheapest first, where few jobs may be stopped."""
-
 FEW = 16
+"""Where no more jobs than that may be stopped, sets of them are looked at one by one, the cheapest first."""
+
+ENUMERATED_MAX = 256
+"""Of these sets so many are looked at."""
 
 Chosen = frozenset[int]
 """Jobs by their place in the list of those that may be stopped."""
@@ -125,25 +126,40 @@ class _Filling:
             for place, _ in site.held:
                 self._sites_of.setdefault(place, []).append(number)
         self._version = [0] * len(sites)
+        self._wanted = [0] * len(sites)
         self._offers: list[tuple[float, int, int, tuple[int, ...]]] = []
 
     def fill(self) -> bool:
         """Choose; False if all of them together are not enough."""
         self._left -= sum([free // self._each for free in self._free])
         for number in range(len(self._sites)):
-            self._offer(number)
-        heapify(self._offers)
+            self._expect(number)
         while self._left > 0 and self._offers:
             _, number, version, chosen = heappop(self._offers)
-            if version == self._version[number]:
+            if version != self._version[number]:
+                continue
+            if chosen:
                 self._choose(chosen)
+            else:
+                self._offer(number)
         return self._left <= 0
+
+    def _expect(self, number: int) -> None:
+        """Note what a place on a server costs at least: what it really costs is looked at once that is the least.
+
+        What is offered then are as many places as are lacking now.
+        """
+        rates = [self._costs[place] / gpus for place, gpus in self._sites[number].held if place not in self.chosen]
+        if rates:
+            self._wanted[number] = self._left
+            lacking = self._each - self._free[number] % self._each
+            heappush(self._offers, (min(rates) * lacking, number, self._version[number], ()))
 
     def _offer(self, number: int) -> None:
         """Offer what makes places on a server at the least cost for each."""
         free, site = self._free[number], self._sites[number]
         held = tuple([one for one in site.held if one[0] not in self.chosen])
-        places = min((free + sum([gpus for _, gpus in held])) // self._each - free // self._each, self._left)
+        places = min((free + sum([gpus for _, gpus in held])) // self._each - free // self._each, self._wanted[number])
         if places <= 0:
             return
         lacking = (free // self._each + places) * self._each - free
@@ -170,7 +186,7 @@ class _Filling:
                 touched[number] = None
         for number in touched:
             self._version[number] += 1
-            self._offer(number)
+            self._expect(number)
 
 
 def _on_several(shape: Shape, sites: list[Site], costs: list[float], width: int | None) -> Chosen | None:
@@ -195,10 +211,8 @@ def _narrowed(shape: Shape, sites: list[Site], costs: list[float], width: int) -
 
 def enumerate_cheaper(costs: list[float], gpus: list[int], lacking: int, below: float) -> list[Chosen]:
     """List sets of few jobs that cost less than ``below`` and hold so many GPUs, the cheapest first; ``costs`` ascend."""
-    if len(costs) > FEW or not costs:
-        return []
     found = []
-    heap: list[tuple[float, int, tuple[int, ...]]] = [(costs[0], 0, (0,))]
+    heap: list[tuple[float, int, tuple[int, ...]]] = [(cost, 0, (0,)) for cost in costs[:1]]
     looked = 0
     while heap and looked < ENUMERATED_MAX:
         cost, last, chosen = heappop(heap)
