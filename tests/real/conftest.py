@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.generator import LOAD
+from tests.real import lending as lending_queues
 from tests.real import spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
@@ -50,6 +51,7 @@ _SERVED = {
     for queue in ("root", "root.default")
     for key, value in {"": "owned,lent", ".owned.capacity": "100", ".lent.capacity": "100"}.items()
 }
+NONE: Mapping[str, str] = {}
 REPAIR_HOLD_S, REQUEUE_AFTER_S = 4, 8
 
 
@@ -120,8 +122,10 @@ def _folder(name: str, factory: pytest.TempPathFactory, config: pytest.Config) -
 
 
 @contextmanager
-def _served(spec: ClusterSpec, classes: Path, folder: Path) -> Iterator[ServedJoint]:
-    """Boot a cluster, and the product's own service beside it."""
+def _served(
+    spec: ClusterSpec, classes: Path, folder: Path, settings: Mapping[str, str] = NONE
+) -> Iterator[ServedJoint]:
+    """Boot a cluster, and the product's own service with its settings beside it."""
     address = f"127.0.0.1:{free_port()}"
     spec = replace(
         spec,
@@ -133,8 +137,8 @@ def _served(spec: ClusterSpec, classes: Path, folder: Path) -> Iterator[ServedJo
         extra_classpath=(_metrics_at_once(folder), _shim(folder)),
     )
     with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
-        settings = _service_environment(address, folder)
-        joint = ServedJoint(cluster, apps, folder, address=address, environment=settings)
+        environment = _service_environment(address, folder) | dict(settings)
+        joint = ServedJoint(cluster, apps, folder, address=address, environment=environment)
         joint.serve()
         joint.await_connected()
         yield joint
@@ -169,6 +173,24 @@ def tenants(tenants_joint: ServedJoint) -> Iterator[ServedJoint]:
     """Give a test the cluster of virtual clusters, with nothing on it and the queues as they were."""
     with _used_by_a_test(tenants_joint), as_they_were(tenants_joint):
         yield tenants_joint
+
+
+@pytest.fixture(scope="module")
+def lending_joint(
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ServedJoint]:
+    """Boot 4 servers of 4 GPUs whose queues lend to each other, and the product's own service, which soon takes back."""
+    with _folder("lending", tmp_path_factory, pytestconfig) as folder:
+        spec = ClusterSpec(hadoop=hadoop, servers=((4, 4),), racks=2, settings=_QUICK | lending_queues.QUEUES)
+        with _served(spec, classes, folder, lending_queues.service_settings(folder)) as joint:
+            yield joint
+
+
+@pytest.fixture
+def lending(lending_joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Give a test the cluster whose queues lend, with nothing on it."""
+    with _used_by_a_test(lending_joint):
+        yield lending_joint
 
 
 def _service_environment(address: str, folder: Path) -> dict[str, str]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 import time
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.real.apps import App, AppError, gpus, on_hosts
+from tests.real.command_line import ygs
 from tests.real.joint import ServedJoint
 from tests.real.queues import RELAX_AFTER_S, await_share, keys, of, refresh, refreshed, share
 from yarn_gpu_sched.protocol.v1 import reason_pb2
@@ -40,14 +35,6 @@ def placed(joint: ServedJoint, queue: str, containers: int, each: int) -> App:
     app = gang(joint, queue, containers, each)
     app.hold(containers)
     return app
-
-
-def ygs(joint: ServedJoint, *arguments: str) -> dict[str, Any]:
-    """Return what a command of ygs prints as JSON."""
-    program = [str(Path(sys.executable).parent / "ygs"), *arguments, "--json", "--service", joint.address]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(program, check=True, capture_output=True, text=True, timeout=60, env=environment)
-    return dict(json.loads(done.stdout))
 
 
 def diagnostics(joint: ServedJoint, app: App) -> str:
