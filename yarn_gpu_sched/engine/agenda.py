@@ -27,10 +27,14 @@ class Agenda:
             heappop(times)
         return times[0][0] if times else None
 
-    def pass_by(self, now_s: float) -> None:
-        """Let the times go by that have come."""
+    def pass_by(self, now_s: float) -> list[str]:
+        """Let the times go by that have come; list the jobs."""
+        due = []
         while (next_s := self.next_s()) is not None and next_s <= now_s:
-            del self._time_of[heappop(self._times)[1]]
+            job_id = heappop(self._times)[1]
+            del self._time_of[job_id]
+            due.append(job_id)
+        return due
 
     def clear(self) -> None:
         """Forget all times."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.finding import free_gpus, partitions_of
+from yarn_gpu_sched.engine.limits import held_for
 from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.model.assignment import ANYWHERE
 from yarn_gpu_sched.model.reason import ReasonCode
@@ -26,7 +27,7 @@ def code_of(core: Core, line: Line) -> ReasonCode:
     if line.forbidden is not None:
         return line.forbidden.code
     if demand.held_for:
-        return ReasonCode.HELD
+        return ReasonCode.HELD if demand.held_for in core.preemption.plans else ReasonCode.RESERVED
     return _by_gpus(core, line)
 
 
@@ -61,7 +62,8 @@ def refined(core: Core, line: Line, code: ReasonCode) -> ReasonCode:
         free = free_gpus(core, demand.partition, line.barred)
         held, unusable = withheld(core, demand.partition)
         if demand.gpus <= free + held:
-            return ReasonCode.HELD
+            reserved = sum(gpus for _, gpus in kept_by_gang(core, demand.partition))
+            return ReasonCode.HELD if demand.gpus <= free + held - reserved else ReasonCode.RESERVED
         return ReasonCode.UNHEALTHY if demand.gpus <= free + held + unusable else code
     if code is ReasonCode.FRAGMENTED:
         index = core.index
@@ -71,6 +73,13 @@ def refined(core: Core, line: Line, code: ReasonCode) -> ReasonCode:
             return ReasonCode.CONFINED
         return code if demand.ceiling is not ANYWHERE else ReasonCode.OTHER_RESOURCES
     return code
+
+
+def kept_by_gang(core: Core, partition: str) -> list[tuple[str, int]]:
+    """List the gangs which have waited too long and for which GPUs of a partition are kept, with how many."""
+    jobs = [one.job_id for one in core.reservations.by_job.values() if one.partition == partition]
+    kept = [(job_id, held_for(core.state, core.state.jobs[job_id]).gpus) for job_id in jobs]
+    return [(job_id, gpus) for job_id, gpus in kept if gpus]
 
 
 def withheld(core: Core, partition: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ class Counters:
     """Counts since the engine was made. ``rejected`` are intents of the policy that the engine did not carry out.
 
     ``preempted`` counts jobs and single containers that were stopped for others, ``observed`` gangs for which some would have been.
+    ``reserved`` counts gangs that got a reservation, ``passed`` decisions that went on what is kept for such.
     """
 
     __slots__ = (
@@ -14,10 +15,12 @@ class Counters:
         "decisions",
         "events",
         "observed",
+        "passed",
         "passes",
         "preempted",
         "refusals",
         "rejected",
+        "reserved",
         "searches",
     )
 
@@ -31,6 +34,8 @@ class Counters:
         self.preempted = 0
         self.observed = 0
         self.rejected = 0
+        self.reserved = 0
+        self.passed = 0
 
     @property
     def index_entries_visited(self) -> int:

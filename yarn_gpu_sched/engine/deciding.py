@@ -5,7 +5,7 @@ from heapq import heappop
 from itertools import chain, repeat
 from typing import Any, TypeGuard
 
-from yarn_gpu_sched.engine import ahead, preempting, repair, reserving
+from yarn_gpu_sched.engine import ahead, passing, preempting, repair, reserving
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.dealing import lowest
@@ -48,7 +48,9 @@ def on_pass(core: Core, _event: Pass) -> None:
     if core.settings.reserve_after_s and core.by_vc:
         reserving.reserve(core)
         if core.reservations.by_job:
-            reserving.let_pass(core, _place)
+            passed = passing.let_pass(core, _place)
+            left = bool(passed) or core.queue.anybody()  # what is kept elsewhere now may leave room
+            core.unexamined = core.unexamined or left
 
 
 def _ask_policy(core: Core, decided: int) -> None:

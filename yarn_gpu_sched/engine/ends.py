@@ -77,16 +77,11 @@ def ends_that_help(core: Core, lacks: Lacks, now_s: float) -> Ends:
 
 def end_s(core: Core, record: JobRecord, now_s: float) -> float | None:
     """Say when a running job ends if it keeps to what it says, or to what its queue says for it; None if nobody does."""
-    runtime_s = declared_s(core, record)
+    runtime_s = core.in_force.declared_s(record)
     if runtime_s is None or record.started_s is None:
         return None
     ends_s = record.started_s + runtime_s
     return ends_s if ends_s >= now_s else None
-
-
-def declared_s(core: Core, record: JobRecord) -> int | None:
-    """Say how long a job runs, by its tag or its queue; None if nobody does."""
-    return core.in_force.settings(record.job.vc).default_runtime_s if record.runtime_s is None else record.runtime_s
 
 
 def endings_of(core: Core, partitions: list[str], now_s: float) -> list[Ending]:

@@ -52,6 +52,7 @@ from yarn_gpu_sched.engine.views import (
     Outlook,
     PreemptionPreview,
     PreemptionView,
+    ReservationView,
     ServerView,
     VirtualClusterUse,
 )
@@ -190,6 +191,10 @@ class Engine:
     def preemption(self) -> PreemptionView:
         """Show whether preemption is armed, and who is stopped for whom."""
         return foretelling.preemption_view(self._core)
+
+    def reservations(self) -> tuple[ReservationView, ...]:
+        """Show what is kept for gangs that have waited too long, in the order in which it is kept."""
+        return foretelling.reservation_views(self._core)
 
     def held(self) -> dict[str, tuple[tuple[str, int], ...]]:
         """Say for which jobs idle GPUs are held because others are stopped for them: on which servers, and the mask of the GPUs."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
+from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server_use import Part
 from yarn_gpu_sched.model.shares import lineage
 from yarn_gpu_sched.model.tenants import VirtualClusterRecord
@@ -64,7 +65,7 @@ def over_quota(core: Core, want: JobWant) -> list[Excess]:
     found = []
     for path in reversed(lineage(want.vc)):
         quota = core.in_force.limits(path, want.partition).quota_gpus
-        used = core.state.tenants.get(path).gpus_used(want.partition)
+        used = core.state.tenants.get(path).gpus_used(want.partition) - want.held.gpus
         if quota is not None and used + want.gpus > quota:
             found.append(Excess(path, want.partition, GPUS, used, quota, used + want.gpus - quota))
     return found
@@ -75,7 +76,7 @@ def _over_user(core: Core, want: JobWant) -> list[Excess]:
     if most is None or not want.gpus:
         return []
     user = want.record.job.user
-    used = core.state.tenants.get(want.vc).gpus_of(user)
+    used = core.state.tenants.get(want.vc).gpus_of(user) - want.held.gpus
     over = used + want.gpus - most
     return [Excess(want.vc, want.partition, GPUS, used, most, over, user)] if over > 0 else []
 
@@ -83,15 +84,16 @@ def _over_user(core: Core, want: JobWant) -> list[Excess]:
 def _over_own(core: Core, record: VirtualClusterRecord, want: JobWant, partition: str) -> list[Excess]:
     limits = core.in_force.limits(record.path, partition)
     use, total = record.uses.get(partition), want.total
-    used = (0, 0, 0) if use is None else (use.gpus, use.memory_mb, use.vcores)
+    held = want.held if partition == want.partition else NOTHING
+    has = NOTHING if use is None else Resource(use.memory_mb, use.vcores, use.gpus).minus(held)
     found = []
-    for unit, asked, has, most in zip(
+    for unit, asked, used, most in zip(
         (GPUS, MEMORY, VCORES),
         (total.gpus, total.memory_mb, total.vcores),
-        used,
+        (has.gpus, has.memory_mb, has.vcores),
         (limits.maximum_gpus, limits.maximum_mb, limits.maximum_vcores),
         strict=True,
     ):
-        if asked and most is not None and has + asked > most:
-            found.append(Excess(record.path, partition, unit, has, most, has + asked - most))
+        if asked and most is not None and used + asked > most:
+            found.append(Excess(record.path, partition, unit, used, most, used + asked - most))
     return found

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yarn_gpu_sched.engine.keeping import kept_for
 from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preempting import plan_of, within_rate
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, reclaim
 from yarn_gpu_sched.engine.repair import holds_of
-from yarn_gpu_sched.engine.views import PlanView, PreemptionPreview, PreemptionView, VictimView
+from yarn_gpu_sched.engine.reserving import in_order, is_over_quota
+from yarn_gpu_sched.engine.views import PlanView, PreemptionPreview, PreemptionView, ReservationView, VictimView
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.preemption import Mode, Plan, Victim
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
     from yarn_gpu_sched.model.job_record import JobRecord
+    from yarn_gpu_sched.model.reservation import Reservation
 
 
 def stopping(core: Core, record: JobRecord) -> Plan | None:
@@ -36,6 +39,31 @@ def preemption_view(core: Core) -> PreemptionView:
         per_minute_max=core.settings.preempt_victims_per_minute,
         plans=tuple(_plan_view(core, plan) for _, plan in sorted(preemption.plans.items())),
         observed=tuple(preemption.observed.items()),
+    )
+
+
+def reservation_views(core: Core) -> tuple[ReservationView, ...]:
+    """Show what is kept for gangs that have waited too long, in the order in which it is kept."""
+    return tuple(_reservation_view(core, one) for one in in_order(core))
+
+
+def _reservation_view(core: Core, one: Reservation) -> ReservationView:
+    record = core.state.jobs[one.job_id]
+    kept: dict[str, int] = {}
+    for part in kept_for(core, record):
+        kept[part.use.server_id] = kept.get(part.use.server_id, 0) + part.gpus
+    return ReservationView(
+        job_id=one.job_id,
+        vc=record.job.vc,
+        partition=one.partition,
+        gpus=one.gpus,
+        kept_gpus=sum(kept.values()),
+        level=one.level,
+        servers=tuple((need.server_id, need.gpus, kept.get(need.server_id, 0)) for need in one.needs),
+        since_s=one.since_s,
+        ready_s=one.ready_s,
+        awaited=one.awaited,
+        over_quota=is_over_quota(core, one),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen
 from yarn_gpu_sched.engine.start_rules import LISTED_MAX, key_of, refused_at_start
 from yarn_gpu_sched.model.capacity_text import Amount, Capacity, CapacityError, Measure, read_capacity, read_maximum
+from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.queue_settings import QueueSettings, read_settings
 from yarn_gpu_sched.model.shares import ALL_PERCENT, ROOT, lineage, maxima, parent_of, translate
 from yarn_gpu_sched.model.tenants import Tenants, VirtualClusterRecord
@@ -139,6 +140,10 @@ class InForce:
             self._refresh()
         found = self._settings.get(path)
         return self._settings_above(path) if found is None else found
+
+    def declared_s(self, record: JobRecord) -> int | None:
+        """Say how long a job runs, by its tag or its queue; None if nobody does."""
+        return self.settings(record.job.vc).default_runtime_s if record.runtime_s is None else record.runtime_s
 
     def _settings_above(self, path: str) -> QueueSettings:
         name = parent_of(path)

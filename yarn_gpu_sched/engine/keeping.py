@@ -12,7 +12,7 @@ from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
 from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.resource import Resource
-from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.server_use import Part, indices_of
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
@@ -59,22 +59,31 @@ def _free_part(core: Core, need: Need, kept: Part | None, gpus_max: int | None) 
     gpus = max(0, need.gpus - kept.gpus if gpus_max is None else min(gpus_max, need.gpus - kept.gpus))
     mask = need.mask & use.free_mask if need.mask else use.free_mask
     mask, _ = lowest(mask, min(gpus, mask.bit_count(), use.gpus_free), 1)
-    memory_mb = max(0, min(need.memory_mb - kept.memory_mb, use.memory_free_mb))
-    vcores = max(0, min(need.vcores - kept.vcores, use.vcores_free))
+    memory_mb, vcores = need.memory_mb, need.vcores
+    if gpus_max is not None and need.gpus:  # who may keep only some GPUs keeps only what goes with those
+        share = kept.gpus + mask.bit_count()
+        memory_mb, vcores = memory_mb * share // need.gpus, vcores * share // need.gpus
+    memory_mb = max(0, min(memory_mb - kept.memory_mb, use.memory_free_mb))
+    vcores = max(0, min(vcores - kept.vcores, use.vcores_free))
     return Part(use, memory_mb, vcores, mask, mask.bit_count()) if mask or memory_mb or vcores else None
 
 
 def _assignment(part: Part) -> Assignment:
-    indices = tuple(index for index in range(part.mask.bit_length()) if part.mask >> index & 1)
-    return Assignment(_ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), indices)
+    return Assignment(
+        _ANY_KEY, part.use.server_id, Resource(part.memory_mb, part.vcores, part.gpus), indices_of(part.mask)
+    )
+
+
+def hand_over(core: Core, record: JobRecord) -> None:
+    """Free what is kept for a job whose gang is placed at once, by the want at hand."""
+    for hold in holds_of(core, record):
+        free_hold(core, hold)
 
 
 def let_go(core: Core, record: JobRecord) -> None:
-    """Keep nothing more for a job."""
-    holds = holds_of(core, record)
-    for hold in holds:
-        free_hold(core, hold)
-    if holds:
+    """Keep nothing more for a job; what it wants from then on knows that."""
+    if holds_of(core, record):
+        hand_over(core, record)
         core.changed(record)
 
 

@@ -48,6 +48,22 @@ def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: 
     return None
 
 
+def room_for(tenants: Tenants, in_force: InForce, want: JobWant) -> int | None:
+    """Say how many GPUs may be held for a want by all limits; None: there is no limit. None may if it exceeds memory or vcores."""
+    room: list[int] = []
+    most = in_force.settings(want.vc).max_gpus_per_user
+    if most is not None:
+        room.append(most - tenants.by_path[want.vc].gpus_of(want.record.job.user) + want.held.gpus)
+    for path, limits in in_force.bounds(want.vc, want.partition):
+        use = tenants.by_path[path].uses.get(want.partition, NO_USE)
+        over = _exceeded(want.total, use, want.held, limits)
+        if over is not None and over.unit != "GPUs":
+            return 0
+        if limits.maximum_gpus is not None:
+            room.append(limits.maximum_gpus - use.gpus + want.held.gpus)
+    return max(0, min(room)) if room else None
+
+
 class _Over(NamedTuple):
     """A maximum that is exceeded."""
 

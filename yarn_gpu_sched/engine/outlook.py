@@ -22,6 +22,7 @@ from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.preemption import Plan
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+from yarn_gpu_sched.model.reservation import Reservation
 
 NAMED_MAX = 10
 """Jobs and servers that are named to programs."""
@@ -34,18 +35,24 @@ def outlook(core: Core, record: JobRecord, now_s: float) -> Outlook | None:
     reason = waiting_reason(core, record)
     if reason is None:
         return None
-    plan = core.preemption.plans.get(record.job.job_id)
-    if plan is not None and reason.code is ReasonCode.HELD:
-        return _reclaimed(plan, now_s)
-    other = standstill(core, record, reason.code, now_s)
-    if other is not None:
-        return other
+    known = _kept(core, record, reason.code, now_s) or standstill(core, record, reason.code, now_s)
+    if known is not None:
+        return known
     want = record.want if isinstance(record.want, JobWant) else want_of(record)
     if want is None:
         return Outlook((), "at once: the resource manager's answer is awaited", starts_in_s=0.0)
     if reason.code is ReasonCode.USER_LIMIT and want.line is None:
         return _job_limit(core, want)
     return _Outlook(core, want, reason, now_s).answer()
+
+
+def _kept(core: Core, record: JobRecord, code: ReasonCode, now_s: float) -> Outlook | None:
+    """Say when a gang starts for which something is kept; None if it waits for something else."""
+    plan = core.preemption.plans.get(record.job.job_id)
+    if plan is not None and code is ReasonCode.HELD:
+        return _reclaimed(plan, now_s)
+    reservation = core.reservations.by_job.get(record.job.job_id)
+    return None if reservation is None or code is not ReasonCode.RESERVED else _reserved(reservation, now_s)
 
 
 def _reclaimed(plan: Plan, now_s: float) -> Outlook:
@@ -58,6 +65,18 @@ def _reclaimed(plan: Plan, now_s: float) -> Outlook:
         return Outlook((f"{who}, stopped for it in {span(left_s)}",), when, left_s, job_ids=tuple(jobs[:NAMED_MAX]))
     when = "as soon as who is being stopped has ended"
     return Outlook((f"{who}, being stopped for it",), when, job_ids=tuple(jobs[:NAMED_MAX]))
+
+
+def _reserved(one: Reservation, now_s: float) -> Outlook:
+    """Say when a gang starts for which places are kept."""
+    who = f"the end{'s' if len(one.awaited) > 1 else ''} of {listed(one.awaited or ['jobs that have ended'])}"
+    change = f"{who}, where places are kept for it, or room anywhere before"
+    if one.ready_s is None:
+        return Outlook((change,), "unknown: not all who hold the rest say how long they run", job_ids=one.awaited)
+    left_s = max(0.0, one.ready_s - now_s)
+    return Outlook(
+        (change,), f"in {span(left_s)}, if all who hold the rest end when they say", left_s, job_ids=one.awaited
+    )
 
 
 def _job_limit(core: Core, want: JobWant) -> Outlook:

@@ -13,7 +13,7 @@ from yarn_gpu_sched.engine import reserving
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
 from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
-from yarn_gpu_sched.engine.keeping import keep, kept_for, let_go, place_beside_kept
+from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
@@ -228,7 +228,7 @@ def give(core: Core, want: JobWant, place: Place) -> int:
         placement = place_beside_kept(core, want)
     if placement is None:
         return 0
-    let_go(core, record)
+    hand_over(core, record)
     return place(core, want, placement)
 
 
@@ -343,10 +343,8 @@ def watch_all(core: Core) -> None:
     preemption = core.preemption
     for job_id, plan in preemption.plans.items():
         preemption.agenda.note(plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s, job_id)
-    if preemption.off:
-        return
-    for record in core.state.jobs.values():
+    for record in core.state.jobs.values() if core.by_vc else ():
         if isinstance(record.want, JobWant):
             watch_waiting(core, record, record.want)
-    if preemption.quiet_until_s > core.now_s:
+    if preemption.quiet_until_s > core.now_s and not preemption.off:
         preemption.agenda.note(preemption.quiet_until_s, "")

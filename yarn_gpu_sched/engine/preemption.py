@@ -106,12 +106,11 @@ def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
     preemption, job_id = core.preemption, record.job.job_id
     if want is None or not want.gang:
         preemption.look_no_more(job_id)
-        if job_id not in core.reservations.by_job:
-            core.reservations.agenda.strike(job_id)
+        core.reservations.look_no_more(job_id)
         return
     if record.tenure.ready_s is None:
         record.tenure.ready_s = core.now_s
-    watch_reserving(core, record)
+    watch_reserving(core, record, want)
     if preemption.off or job_id in preemption.plans:
         return
     due_s = record.tenure.due_s(core.settings.preempt_after_s)

@@ -1,38 +1,62 @@
-"""What an engine keeps of reservations: which there are, and when to look at them."""
+"""What an engine keeps of reservations: which there are, when to look at them, and where somebody may have waited too long."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.agenda import Agenda
+from yarn_gpu_sched.engine.declaring import Declaring
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.job_record import JobRecord
     from yarn_gpu_sched.model.reservation import Reservation
 
 
 class Reservations:
-    """All reservations by job; ``agenda``: when to look at them, and who will have waited long enough for one."""
+    """All reservations by job.
+
+    ``agenda``: when to look at them, and who will have waited long enough for one. ``overdue``: virtual clusters in which somebody
+    may have. ``declaring``: who waits and says how long it runs, so that it may pass.
+    """
 
     def __init__(self) -> None:
         self.by_job: dict[str, Reservation] = {}
         self.agenda = Agenda()
+        self.overdue: dict[str, None] = {}
+        self.declaring = Declaring()
 
     def forget(self, job_id: str) -> None:
         """Forget a job."""
         self.by_job.pop(job_id, None)
-        self.agenda.strike(job_id)
+        self.look_no_more(job_id)
+
+    def look_no_more(self, job_id: str) -> None:
+        """Do not look at a job that wants no gang now, unless it has a reservation."""
+        self.declaring.drop(job_id)
+        if job_id not in self.by_job:
+            self.agenda.strike(job_id)
 
     def clear(self) -> None:
         """Forget all."""
         self.by_job.clear()
         self.agenda.clear()
+        self.overdue.clear()
+        self.declaring.clear()
 
 
-def watch_reserving(core: Core, record: JobRecord) -> None:
+def watch_reserving(core: Core, record: JobRecord, want: JobWant) -> None:
     """Look at a waiting gang when it has waited as long as it should at most without a reservation."""
-    after_s, ready_s = core.settings.reserve_after_s, record.tenure.ready_s
-    job_id = record.job.job_id
-    if after_s and ready_s is not None and ready_s + after_s > core.now_s and job_id not in core.reservations.by_job:
-        core.reservations.agenda.note(ready_s + after_s, job_id)
+    after_s, job_id, reservations = core.settings.reserve_after_s, record.job.job_id, core.reservations
+    ready_s = record.tenure.ready_s
+    if not after_s or ready_s is None:
+        return
+    if want.gpus:
+        reservations.declaring.put(record, core.in_force.declared_s(record))
+    if job_id in reservations.by_job:
+        return
+    if ready_s + after_s > core.now_s:
+        reservations.agenda.note(ready_s + after_s, job_id)
+    else:
+        reservations.overdue[record.job.vc] = None

@@ -74,6 +74,26 @@ class PreemptionView(msgspec.Struct, frozen=True):
     observed: tuple[tuple[str, float], ...] = ()
 
 
+class ReservationView(msgspec.Struct, frozen=True):
+    """Places that are kept for a gang which has waited too long; ``servers`` with the GPUs that it takes there, and those kept.
+
+    Kept since ``since_s``; all of it is expected to be free at ``ready_s`` (None: nobody knows), when the ``awaited`` jobs end, of
+    which the first are named. ``over_quota``: it would borrow, so jobs within their quotas go first.
+    """
+
+    job_id: str
+    vc: str
+    partition: str
+    gpus: int
+    kept_gpus: int
+    level: int
+    servers: tuple[tuple[str, int, int], ...]
+    since_s: float
+    ready_s: float | None
+    awaited: tuple[str, ...]
+    over_quota: bool
+
+
 class JobView(msgspec.Struct, frozen=True):
     """A job. ``first_seen_s`` and ``ended_s`` are by the driver's clock; ``level`` is None before the gang is placed.
 

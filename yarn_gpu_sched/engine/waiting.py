@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from yarn_gpu_sched.engine.causes import code_of, over_quota, refined, withheld
+from yarn_gpu_sched.engine.causes import code_of, kept_by_gang, over_quota, refined, withheld
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, free_in
 from yarn_gpu_sched.engine.limits import over_job_limit, over_maximum
@@ -186,8 +186,10 @@ class _Answer:
         code = refined(core, line, code_of(core, line))
         if code in (ReasonCode.AM_LIMIT, ReasonCode.NEVER_FITS_NOW):
             return self._masters() if code is ReasonCode.AM_LIMIT else self._never_fits_now()
-        if self._demand.held_for and code is ReasonCode.HELD:
-            return self._awaits_victims(code)
+        if self._demand.held_for:
+            return (
+                self._awaits_victims(code) if self._demand.held_for in core.preemption.plans else self._reserved(code)
+            )
         if line.forbidden is not None:
             return self._say(code, f"{self._asks()}; {line.forbidden.sentence}")
         if code is ReasonCode.VC_MAXIMUM:
@@ -196,9 +198,7 @@ class _Answer:
 
     def _awaits_victims(self, code: ReasonCode) -> WaitingReason:
         """Say who is stopped for it, and how much is held already."""
-        plan = self._core.preemption.plans.get(self._want.job_id)
-        if plan is None:
-            return self._reserved(code)
+        plan = self._core.preemption.plans[self._want.job_id]
         jobs = list(dict.fromkeys(victim.job_id for victim in plan.victims))
         who = listed(jobs or ["nobody"], NAMED_MAX)
         are = "are" if len(jobs) > 1 else "is"
@@ -212,13 +212,15 @@ class _Answer:
 
     def _reserved(self, code: ReasonCode) -> WaitingReason:
         """Say where places are kept for it, since when, and who holds the rest."""
-        one = self._core.reservations.by_job[self._want.job_id]
-        servers = ", ".join(one.server_ids[:NAMED_MAX]) + (" and more" if len(one.needs) > NAMED_MAX else "")
-        now_s = self._core.now_s
-        when = "" if one.ready_s is None else f", expected within {max(0.0, one.ready_s - now_s):.0f} s"
-        rest = f"; the rest when {', '.join(one.awaited[:NAMED_MAX])} end{when}" if one.awaited else ""
-        kept = f"for {now_s - one.since_s:.0f} s {self._want.held.gpus} of them have been kept for it on {servers}"
-        return self._say(code, f"{self._asks()}; {kept}{rest}")
+        core, line = self._core, self._want.line
+        one, now_s = core.reservations.by_job[self._want.job_id], core.now_s
+        forbidden = f"; {line.forbidden.sentence}" if line.forbidden is not None else ""
+        where = listed(one.server_ids, NAMED_MAX)
+        kept = f"{self._want.held.gpus} GPUs are kept for it on {where}, since {now_s - one.since_s:.0f} s"
+        rest = f"; the rest when {listed(one.awaited, NAMED_MAX)} end" if one.awaited else ""
+        if rest and one.ready_s is not None:
+            rest += f", which is expected in {max(0.0, one.ready_s - now_s):.0f} s"
+        return self._say(code, f"{self._asks()}{forbidden}; {kept}{rest}")
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""
@@ -242,10 +244,15 @@ class _Answer:
             used = self._core.state.tenants.by_path[over].gpus_used(self._want.partition)
             quota = self._core.in_force.limits(over, self._want.partition).quota_gpus
             sentence += f"; queue {over} uses {used} GPUs and its quota is {quota}, so it would borrow"
+        kept = kept_by_gang(self._core, self._want.partition) if self._core.reservations.by_job else []
+        reserved = sum(gpus for _, gpus in kept)
         sentence += f"; {self._free()}"
-        if code in (ReasonCode.HELD, ReasonCode.UNHEALTHY):
+        if reserved:
+            who = listed([job_id for job_id, _ in kept], NAMED_MAX)
+            sentence += f", {reserved} are reserved for {who}, which waited too long"
+        if code in (ReasonCode.HELD, ReasonCode.RESERVED, ReasonCode.UNHEALTHY):
             held, unusable = withheld(self._core, self._want.partition)
-            sentence += f", {held} are held for other gangs" if held else ""
+            sentence += f", {held - reserved} are held for other gangs" if held > reserved else ""
             if code is ReasonCode.UNHEALTHY:
                 sentence += f", {unusable} are on servers that are unhealthy or drain"
         return self._say(code, sentence)

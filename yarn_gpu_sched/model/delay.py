@@ -27,6 +27,7 @@ CAUSES: dict[ReasonCode, Cause] = dict.fromkeys(ReasonCode, Cause.OTHER) | {
     ReasonCode.USER_LIMIT: Cause.FAIR_SHARE,
     ReasonCode.CLUSTER_FULL: Cause.CAPACITY,
     ReasonCode.HELD: Cause.CAPACITY,
+    ReasonCode.RESERVED: Cause.CAPACITY,
     ReasonCode.UNHEALTHY: Cause.CAPACITY,
     ReasonCode.FRAGMENTED: Cause.FRAGMENTATION,
     ReasonCode.OTHER_RESOURCES: Cause.FRAGMENTATION,

@@ -16,6 +16,7 @@ class ReasonCode(enum.Enum):
     USER_LIMIT = "user_limit"
     CLUSTER_FULL = "cluster_full"
     HELD = "held"
+    RESERVED = "reserved"
     UNHEALTHY = "unhealthy"
     FRAGMENTED = "fragmented"
     OTHER_RESOURCES = "other_resources"

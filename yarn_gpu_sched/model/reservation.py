@@ -6,7 +6,7 @@ from yarn_gpu_sched.model.preemption import Need
 
 
 class Reservation(msgspec.Struct):
-    """What is kept for a gang, server by server: what is free there at once, the rest as it becomes free.
+    """What is kept for a gang of so many GPUs, server by server: what is free there at once, the rest as it becomes free.
 
     ``attempt`` and ``level`` are its own and that of the place. Times in seconds by the engine's clock: since when it is kept, when
     the place was last looked for, and when all of it is expected to be free (None: nobody knows how long those run that hold it).
@@ -16,17 +16,13 @@ class Reservation(msgspec.Struct):
     job_id: str
     attempt: int
     partition: str
+    gpus: int
     level: int
     needs: tuple[Need, ...]
     since_s: float
     planned_s: float
     ready_s: float | None
     awaited: tuple[str, ...] = ()
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs that the gang takes."""
-        return sum(need.gpus for need in self.needs)
 
     @property
     def server_ids(self) -> tuple[str, ...]:

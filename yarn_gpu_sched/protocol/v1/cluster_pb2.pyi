@@ -53,6 +53,8 @@ class GetClusterResponse(_message.Message):
     SETTLED_FIELD_NUMBER: _builtins.int
     JOBS_PENDING_FIELD_NUMBER: _builtins.int
     JOBS_RUNNING_FIELD_NUMBER: _builtins.int
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    RESERVATIONS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
     """Name of the cluster; empty before the first resource manager registered."""
     connected: _builtins.bool
@@ -67,6 +69,8 @@ class GetClusterResponse(_message.Message):
     """Jobs that wait."""
     jobs_running: _builtins.int
     """Jobs that run."""
+    reservations_left_out: _builtins.int
+    """Reservations beyond those listed: more than fit in one message."""
     @_builtins.property
     def capacity(self) -> _resource_pb2.Resource:
         """What all servers offer."""
@@ -74,6 +78,10 @@ class GetClusterResponse(_message.Message):
     @_builtins.property
     def used(self) -> _resource_pb2.Resource:
         """What live containers and decisions under way hold."""
+
+    @_builtins.property
+    def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
+        """Places kept for gangs that waited too long, in the order in which GPUs are kept. At most one a virtual cluster."""
 
     def __init__(
         self,
@@ -87,14 +95,114 @@ class GetClusterResponse(_message.Message):
         settled: _builtins.bool = ...,
         jobs_pending: _builtins.int = ...,
         jobs_running: _builtins.int = ...,
+        reservations: _abc.Iterable[Global___Reservation] | None = ...,
+        reservations_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_id", b"cluster_id", "connected", b"connected", "epoch", b"epoch", "jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "servers", b"servers", "settled", b"settled", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_id", b"cluster_id", "connected", b"connected", "epoch", b"epoch", "jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "reservations", b"reservations", "reservations_left_out", b"reservations_left_out", "servers", b"servers", "settled", b"settled", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetClusterResponse: _TypeAlias = GetClusterResponse  # noqa: Y015
+
+@_typing.final
+class ReservedServer(_message.Message):
+    """What a gang with a reservation takes on a server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_ID_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    KEPT_GPUS_FIELD_NUMBER: _builtins.int
+    server_id: _builtins.str
+    """The server."""
+    gpus: _builtins.int
+    """GPUs that it takes there."""
+    kept_gpus: _builtins.int
+    """Those of them that are kept for it by now; the rest is still in use."""
+    def __init__(
+        self,
+        *,
+        server_id: _builtins.str = ...,
+        gpus: _builtins.int = ...,
+        kept_gpus: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gpus", b"gpus", "kept_gpus", b"kept_gpus", "server_id", b"server_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReservedServer: _TypeAlias = ReservedServer  # noqa: Y015
+
+@_typing.final
+class Reservation(_message.Message):
+    """Places that are kept for a gang which waited too long: what is free there, and the rest as it becomes free."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    VIRTUAL_CLUSTER_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    KEPT_GPUS_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    SERVERS_FIELD_NUMBER: _builtins.int
+    AGE_S_FIELD_NUMBER: _builtins.int
+    READY_IN_S_FIELD_NUMBER: _builtins.int
+    AWAITED_JOB_IDS_FIELD_NUMBER: _builtins.int
+    OVER_QUOTA_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job that waits."""
+    virtual_cluster: _builtins.str
+    """Its virtual cluster."""
+    partition: _builtins.str
+    """Partition; empty: the default one."""
+    gpus: _builtins.int
+    """GPUs that its gang takes."""
+    kept_gpus: _builtins.int
+    """Those of them that are kept for it by now."""
+    level: _builtins.int
+    """Level of locality of the place."""
+    age_s: _builtins.float
+    """Seconds since it was made, by the service's clock."""
+    ready_in_s: _builtins.float
+    """Seconds until all of it is expected to be free; absent: nobody knows."""
+    over_quota: _builtins.bool
+    """It would borrow: gangs within their quotas may take what is kept."""
+    @_builtins.property
+    def servers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReservedServer]:
+        """Where, ascending."""
+
+    @_builtins.property
+    def awaited_job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Running jobs that hold the rest. At most 10."""
+
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        virtual_cluster: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        gpus: _builtins.int = ...,
+        kept_gpus: _builtins.int = ...,
+        level: _builtins.int = ...,
+        servers: _abc.Iterable[Global___ReservedServer] | None = ...,
+        age_s: _builtins.float = ...,
+        ready_in_s: _builtins.float | None = ...,
+        awaited_job_ids: _abc.Iterable[_builtins.str] | None = ...,
+        over_quota: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ready_in_s", b"_ready_in_s", "ready_in_s", b"ready_in_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ready_in_s", b"_ready_in_s", "age_s", b"age_s", "awaited_job_ids", b"awaited_job_ids", "gpus", b"gpus", "job_id", b"job_id", "kept_gpus", b"kept_gpus", "level", b"level", "over_quota", b"over_quota", "partition", b"partition", "ready_in_s", b"ready_in_s", "servers", b"servers", "virtual_cluster", b"virtual_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ready_in_s: _TypeAlias = _typing.Literal["ready_in_s"]  # noqa: Y015
+    _WhichOneofArgType__ready_in_s: _TypeAlias = _typing.Literal["_ready_in_s", b"_ready_in_s"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ready_in_s) -> _WhichOneofReturnType__ready_in_s | None: ...
+
+Global___Reservation: _TypeAlias = Reservation  # noqa: Y015
 
 @_typing.final
 class ListServersRequest(_message.Message):

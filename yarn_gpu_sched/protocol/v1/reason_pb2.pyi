@@ -65,6 +65,8 @@ class _WaitingReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wai
     """Enough GPUs would be free if none were held for other gangs: for a lost member's replacement, or behind a master."""
     WAITING_REASON_CODE_UNHEALTHY: _WaitingReasonCode.ValueType  # 19
     """Enough GPUs would be free if those of servers that are unhealthy or drain could be used."""
+    WAITING_REASON_CODE_RESERVED: _WaitingReasonCode.ValueType  # 20
+    """Places are kept for it since it waited too long, or enough GPUs would be free if none were kept for such gangs."""
 
 class WaitingReasonCode(_WaitingReasonCode, metaclass=_WaitingReasonCodeEnumTypeWrapper):
     """Why a job waits."""
@@ -109,6 +111,8 @@ WAITING_REASON_CODE_HELD: WaitingReasonCode.ValueType  # 18
 """Enough GPUs would be free if none were held for other gangs: for a lost member's replacement, or behind a master."""
 WAITING_REASON_CODE_UNHEALTHY: WaitingReasonCode.ValueType  # 19
 """Enough GPUs would be free if those of servers that are unhealthy or drain could be used."""
+WAITING_REASON_CODE_RESERVED: WaitingReasonCode.ValueType  # 20
+"""Places are kept for it since it waited too long, or enough GPUs would be free if none were kept for such gangs."""
 Global___WaitingReasonCode: _TypeAlias = WaitingReasonCode  # noqa: Y015
 
 @_typing.final
@@ -192,7 +196,7 @@ class Delays(_message.Message):
     fair_share_s: _builtins.float
     """Its share was used up: VC_QUOTA, VC_MAXIMUM, USER_LIMIT."""
     capacity_s: _builtins.float
-    """Too few GPUs were free, within the quota: CLUSTER_FULL, HELD, UNHEALTHY."""
+    """Too few GPUs were free, within the quota: CLUSTER_FULL, HELD, UNHEALTHY; RESERVED."""
     fragmentation_s: _builtins.float
     """Enough GPUs were free, and no place was: FRAGMENTED, OTHER_RESOURCES, CONFINED."""
     other_s: _builtins.float

@@ -1,0 +1,112 @@
+"""Jobs that go on what is kept for gangs: within their quota where the gang is not, or because they end before it is needed.
+
+Those within the quota of another virtual cluster go first (law 9). Of the others each must say how long it runs; none is stopped
+if it runs longer, the gang waits then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from yarn_gpu_sched.engine.causes import headroom
+from yarn_gpu_sched.engine.finding import find_quietly, free_gpus
+from yarn_gpu_sched.engine.keeping import kept_for, let_go
+from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all
+from yarn_gpu_sched.engine.want import JobWant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.queue import Line
+    from yarn_gpu_sched.engine.repair import Place
+    from yarn_gpu_sched.model.reservation import Reservation
+
+TRIED_MAX = 64
+"""Places that a pass looks for on what is kept."""
+
+
+class _Kept(NamedTuple):
+    """A reservation, its virtual cluster, and how many GPUs are kept for it."""
+
+    reservation: Reservation
+    vc: str
+    gpus: int
+
+
+def let_pass(core: Core, place: Place) -> int:
+    """Place jobs on what is kept for others; return the decisions made."""
+    kept = [one for one in [_kept(core, one) for one in core.reservations.by_job.values()] if one.gpus]
+    if not kept:
+        return 0
+    decided = tried = 0
+    in_vain: set[tuple[int, int]] = set()
+    for want, passed in (*_within(core, kept), *_declaring(core, kept)):
+        key = (want.line.number, len(passed))
+        room = free_gpus(core, want.partition, want.line.barred) + sum(one.gpus for one in passed)
+        if key in in_vain or room < want.gpus or not core.may_go_on(want.line):
+            continue
+        if tried >= TRIED_MAX:
+            break
+        tried += 1
+        placed = _pass(core, want, [one.reservation for one in passed], place)
+        decided += placed
+        if not placed:
+            in_vain.add(key)
+    return decided
+
+
+def _kept(core: Core, reservation: Reservation) -> _Kept:
+    record = core.state.jobs[reservation.job_id]
+    return _Kept(reservation, record.job.vc, sum(part.gpus for part in kept_for(core, record)))
+
+
+def _within(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept]]]:
+    """Give the first of each line within its quota, by how much of that is used, with the gangs over theirs that it may pass."""
+    over = [one for one in kept if is_over_quota(core, one.reservation)]
+    if not over:
+        return
+    found = []
+    for (path, partition), lines in core.queue.standing.items():
+        passed = [one for one in over if one.vc != path[-1] and one.reservation.partition == partition]
+        room = min(headroom(core, name, partition) for name in path) if passed else 0
+        found += [(-room, line, passed) for line in lines.values() if line.gpus <= room and _may_pass(line)]
+    for _, line, passed in sorted(found, key=lambda one: (one[0], one[1].number)):
+        record = line.first()
+        if record is not None and isinstance(record.want, JobWant):
+            yield record.want, passed
+
+
+def _declaring(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept]]]:
+    """Give who waits and says that it ends before some need what is kept for them, in their order."""
+    until_s = {one.reservation.job_id: one.reservation.ready_s or 0.0 for one in kept}
+    found = []
+    for runtime_s, record in core.reservations.declaring.within(max(until_s.values()) - core.now_s):
+        want = record.want
+        if isinstance(want, JobWant) and _may_pass(want.line):
+            found.append((record.rank, core.now_s + runtime_s, want))
+    for _, ends_s, want in sorted(found, key=lambda one: one[0]):
+        yield want, [one for one in kept if ends_s <= until_s[one.reservation.job_id]]
+
+
+def _may_pass(line: Line) -> bool:
+    demand = line.demand
+    return line.blocked and demand.gpus > 0 and not demand.held_for and not demand.application_master
+
+
+def _pass(core: Core, want: JobWant, passed: list[Reservation], place: Place) -> int:
+    """Place a job on what is kept for others, who keep what that leaves; return the decisions made."""
+    owners = [core.state.jobs[one.job_id] for one in passed]
+    with core.state.transaction() as plan:
+        for record in owners:
+            for part in kept_for(core, record):
+                plan.release(part)
+        placement = find_quietly(core, want.demand, want.line.barred)
+    if placement is None:
+        return 0
+    for record in owners:
+        let_go(core, record)
+    decided = place(core, want, placement)
+    core.counters.passed += decided
+    keep_all(core)
+    return decided

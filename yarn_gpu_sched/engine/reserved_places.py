@@ -1,0 +1,121 @@
+"""Where a gang would have room soonest, if those who run end when they say; nobody knows when the others end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from yarn_gpu_sched.engine.ends import Lacks, endings_of, place_after, smallest, unwatched
+from yarn_gpu_sched.engine.exceeding import over_limits
+from yarn_gpu_sched.engine.keeping import kept_for
+from yarn_gpu_sched.model.assignment import Level
+from yarn_gpu_sched.model.preemption import Need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.ends import Ending
+    from yarn_gpu_sched.engine.want import JobWant
+    from yarn_gpu_sched.placement import Placement
+
+AWAITED_MAX = 10
+NEVER_S = float("inf")
+
+
+class Outlook(NamedTuple):
+    """A place: what is taken where, when all of it is free (None: nobody knows), how many GPUs are not, and who holds them."""
+
+    level: Level
+    needs: tuple[Need, ...]
+    ready_s: float | None
+    missing_gpus: int
+    awaited: tuple[str, ...]
+
+    @property
+    def turn(self) -> tuple[float, int]:
+        """Order places by when they are free, where that is known, and then by what is missing."""
+        return NEVER_S if self.ready_s is None else self.ready_s, self.missing_gpus
+
+
+class Places:
+    """Looks for places during one pass; who runs is listed once."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._endings: dict[str, list[Ending]] = {}
+
+    def stands(self, needs: Iterable[Need]) -> bool:
+        """Tell whether all servers of a place take containers."""
+        servers = self._core.state.servers
+        return all((use := servers.get(need.server_id)) is not None and use.usable for need in needs)
+
+    def soonest(self, want: JobWant) -> Outlook | None:
+        """Find the place that will be free soonest, rather not where others wait; None if there is none though all end."""
+        taken = {
+            server_id
+            for other in self._core.reservations.by_job.values()
+            if other.job_id != want.job_id and other.partition == want.partition
+            for server_id in other.server_ids
+        }
+        return self._beside(want, taken) or (self._beside(want, set()) if taken else None)
+
+    def _beside(self, want: JobWant, taken: set[str]) -> Outlook | None:
+        core = self._core
+        lacks = Lacks(want.demand, want.line.barred, over_limits(core, want) if core.by_vc else ())
+        with unwatched(core, [want.partition]), core.state.transaction() as plan:
+            for part in kept_for(core, want.record):
+                plan.release(part)
+            endings = [one.elsewhere(taken) for one in self._endings_of(want.partition)]
+            count = smallest(core, lacks, endings)
+            placement = None if count is None else place_after(core, lacks, endings[:count])
+        return None if placement is None else self.outlook(want, _needs(want, placement), placement.level)
+
+    def outlook(self, want: JobWant, needs: tuple[Need, ...], level: Level | int) -> Outlook:
+        """Say when a place is free: of each server those end first that say when."""
+        kept: dict[str, int] = {}
+        for part in kept_for(self._core, want.record):
+            kept[part.use.server_id] = kept.get(part.use.server_id, 0) + part.gpus
+        servers = self._core.state.servers
+        lacks = {
+            one.server_id: one.gpus - kept.get(one.server_id, 0) - servers[one.server_id].gpus_free for one in needs
+        }
+        missing = sum(lack for lack in lacks.values() if lack > 0)
+        times: list[float | None] = []
+        awaited = []
+        for one in self._endings_of(want.partition):
+            if not any(lack > 0 for lack in lacks.values()):
+                break
+            freed = [part for part in one.parts if lacks.get(part.use.server_id, 0) > 0]
+            if freed:
+                awaited.append(one.record.job.job_id)
+                times.append(one.ends_s)
+            for part in freed:
+                lacks[part.use.server_id] -= part.gpus
+        known = [time_s for time_s in times if time_s is not None]
+        is_known = len(known) == len(times) and not any(lack > 0 for lack in lacks.values())
+        ready_s = max(known, default=self._core.now_s) if is_known else None
+        return Outlook(Level(level), needs, ready_s, missing, tuple(awaited[:AWAITED_MAX]))
+
+    def _endings_of(self, partition: str) -> list[Ending]:
+        if partition not in self._endings:
+            self._endings[partition] = sorted(endings_of(self._core, [partition], self._core.now_s), key=_expected)
+        return self._endings[partition]
+
+
+def _expected(one: Ending) -> tuple[float, int, str]:
+    """Order jobs by when they end, last those of which nobody knows it; of equal ones those on the emptiest servers first."""
+    held = max([part.use.gpus_used for part in one.parts])
+    return NEVER_S if one.ends_s is None else one.ends_s, held, one.record.job.job_id
+
+
+def _needs(want: JobWant, placement: Placement) -> tuple[Need, ...]:
+    taken: dict[str, list[int]] = {}
+    for use, kind, count in placement.portions:
+        _, gpus, memory_mb, vcores = want.kinds[kind]
+        need = taken.setdefault(use.server_id, [0, 0, 0])
+        for place, amount in enumerate((gpus, memory_mb, vcores)):
+            need[place] += count * amount
+    return tuple(
+        Need(server_id, 0, memory_mb, vcores, count=gpus)
+        for server_id, (gpus, memory_mb, vcores) in sorted(taken.items())
+    )
