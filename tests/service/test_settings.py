@@ -49,7 +49,9 @@ def test_flags_may_be_texts() -> None:
 
 
 def test_every_default_reaches_the_engine() -> None:
-    assert _engine_settings(Settings()) == EngineSettings(policy="philly", relax_after_s=150.0, preemption=Mode.OBSERVE)
+    assert _engine_settings(Settings()) == EngineSettings(
+        policy="philly", relax_after_s=150.0, preemption=Mode.OBSERVE, reserve_after_s=1_800.0
+    )
 
 
 def test_every_setting_reaches_the_engine() -> None:
@@ -73,6 +75,7 @@ def test_every_setting_reaches_the_engine() -> None:
         "preempt_spare_after": 15,
         "preempt_victims_per_minute": 17,
         "preempt_pause_s": 18,
+        "reserve_after_s": 19,
         "policy": "sjf",
     }
     given = Settings(**same, cpu_servers="service", preemption="on")
@@ -120,6 +123,8 @@ WRONG = {
     "preempt_threshold_percent = 89": "must be 90 to 100",
     "preempt_hold_s = 0": "must be 1 to 3600",
     "preempt_victims_per_minute = 0": "must be 1 to 10000",
+    "reserve_after_s = 0.5": "must be 0, or 1 to 31536000",
+    "reserve_after_s = 31536001": "must be 0, or 1 to 31536000",
     'state_dir = "state"': "must be an absolute path",
     'policy = "luck"': "must be philly, fifo, fifo_strict or sjf",
     "relax_after_s = 0.0001": "must be 0, or 0.001 to 86400",
@@ -136,6 +141,11 @@ def test_what_is_wrong_in_a_file(file: Path, line: str) -> None:
     (problem,) = check_config(file)
     assert (problem.line, problem.key) == (2, line.partition(" ")[0])
     assert WRONG[line] in problem.right
+
+
+@pytest.mark.parametrize("value", [0, 1, 31_536_000])
+def test_reservations_come_never_or_within_a_bound(value: int) -> None:
+    assert load_settings(reserve_after_s=value).reserve_after_s == value
 
 
 def test_a_backoff_that_ends_before_it_begins(file: Path) -> None:

@@ -230,6 +230,7 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         preempt_spare_after=settings.preempt_spare_after,
         preempt_victims_per_minute=settings.preempt_victims_per_minute,
         preempt_pause_s=settings.preempt_pause_s,
+        reserve_after_s=settings.reserve_after_s,
         policy=settings.policy,
     )
 

@@ -14,6 +14,9 @@ ENVIRONMENT_PREFIX = "YGS_"
 SECONDS_MIN = 0.001
 """Least seconds of a timer, where there is one."""
 
+RESERVE_AFTER_MIN_S = 1.0
+"""Least seconds before places are kept, where any are."""
+
 
 def _listen(text: str) -> str:
     return str(loopback(text))
@@ -34,6 +37,12 @@ def _absolute(text: str) -> str:
 def _seconds(value: float) -> float:
     if 0 < value < SECONDS_MIN:
         raise ValueError("must be 0, or 0.001 to 86400")
+    return value
+
+
+def _reserve_after(value: float) -> float:
+    if 0 < value < RESERVE_AFTER_MIN_S:
+        raise ValueError("must be 0, or 1 to 31536000")
     return value
 
 
@@ -222,6 +231,14 @@ class Settings(BaseSettings):
         "0 to 86400",
         ge=0,
         le=86_400,
+    )
+    reserve_after_s: Annotated[float, pydantic.AfterValidator(_reserve_after)] = _setting(
+        1_800.0,
+        "Seconds that a gang waits, complete, before places are kept for it that later jobs cannot take; 0: never. Only policy "
+        "`philly` keeps any.",
+        "0, or 1 to 31536000",
+        ge=0,
+        le=31_536_000,
     )
     state_dir: MaybeDirectory = _setting(
         "",
