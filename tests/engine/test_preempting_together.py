@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.reclaims import AFTER_S, GRACE_S, Reclaiming
+from tests.engine.reclaims import AFTER_S, GRACE_S, HOLD_S, Reclaiming
 
 
 def test_who_came_to_run_while_it_was_looked_for_others_is_found_in_its_turn() -> None:
@@ -56,3 +56,24 @@ def test_who_was_warned_is_spared_if_what_others_leave_is_enough() -> None:
     assert world.stopped() == ["large"]
     assert world.runs("b1")
     assert world.runs("c1")
+
+
+def test_it_is_told_when_others_are_stopped_again_after_it_was_in_vain() -> None:
+    """`a3` does not die while its place is held; then `a2` could be stopped, but not at once."""
+    world = Reclaiming(4, 4, 4)
+    world.configure("root.a", quota_gpus=4)
+    world.configure("root.b", quota_gpus=4)
+    for name in ("a1", "a2", "a3"):
+        world.gang(name, 4, 1)
+        world.step(world.now_s + 1.0)
+    world.step(1_000.0)
+    world.gang("b1", 4, 1, "root.b")
+    world.step(1_000.0 + AFTER_S + GRACE_S + HOLD_S, obey=False)
+    assert world.stopped() == ["a3"]
+    preview = world.engine.preempt_preview("b1")
+    assert preview is not None
+    assert preview.plan is not None
+    assert [one.job_id for one in preview.plan.victims] == ["a2"]
+    assert preview.hindrances == ("it was in vain before, so nobody is stopped for another 120 s",)
+    world.step(world.now_s + AFTER_S, obey=False)
+    assert world.warned()[-1] == "a2"

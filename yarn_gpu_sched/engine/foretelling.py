@@ -118,6 +118,8 @@ def _hindrances(core: Core, record: JobRecord, victims: int) -> list[str]:
         found.append(
             f"it waits for {now_s - record.tenure.ready_s:.0f} s and must wait for {settings.preempt_after_s:g} s"
         )
+    elif preemption.mode is Mode.ON and record.tenure.again_s > now_s:
+        found.append(f"it was in vain before, so nobody is stopped for another {record.tenure.again_s - now_s:.0f} s")
     failing = within_rate(core, victims)
     if failing is not None:
         found.append(failing.sentence)
