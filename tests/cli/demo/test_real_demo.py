@@ -37,13 +37,17 @@ def test_the_demo_holds_and_leaves_nothing_running(tmp_path: Path) -> None:
     ended = run_in_terminal("demo", "--folder", str(folder), wait_s=DEMO_S_MAX)
     shown = COLOUR.sub("", ended.shown)
     assert ended.exit_code == 0, shown
-    assert len(re.findall(r"^yes ", shown, re.MULTILINE)) == 18
+    assert len(re.findall(r"^yes ", shown, re.MULTILINE)) == 21
     assert not re.findall(r"^NO ", shown, re.MULTILINE)
     words = " ".join(shown.split())
     assert "waits: asks 12 GPUs at once, 3 x 4; queue root.default uses 16 GPUs and its quota is 16" in words
     assert "so it would borrow; 0 GPUs are free on 0 servers" in words
     assert re.search(r"waits: asks 2 GPUs at once, 2 x 1; .* on the fewest servers in one RDMA domain", words)
     assert "waits: asks 1 GPUs; queue root.vision uses 12 of the 12 GPUs that it may use" in words
+    assert re.search(r"what keeps it from being done now: - preemption is observe", words)
+    assert "preemption changed from observe to on" in words
+    assert re.search(r"6 GPUs at once, 2 x 3; 1 GPUs are held for it; for the rest application_\S+ is warned", words)
+    assert re.search(r"stopped \S+ ago for application_\S+ of root\.speech, which was within its quota", words)
     tables = [
         line
         for line in shown.splitlines()

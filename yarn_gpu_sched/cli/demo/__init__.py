@@ -35,9 +35,9 @@ __all__ = ["demo"]
     help="A new folder for all that the demo makes; it stays.  [default: a temporary one, kept only after a failure]",
 )
 def demo(hadoop: str, folder: Path | None) -> None:
-    """Show gang scheduling and virtual clusters on a real cluster of local processes.
+    """Show gang scheduling, and virtual clusters that lend and take back, on a real cluster of local processes.
 
-    Brings up 4 servers of 4 simulated GPUs on 2 racks, submits ten applications with the stock `yarn` command, checks
+    Brings up 4 servers of 4 simulated GPUs on 2 racks, submits eleven applications with the stock `yarn` command, checks
     from the containers' own logs that what was promised held, and takes everything down. Exit code 0: all of it held.
     """
     narrator = Narrator()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from yarn_gpu_sched.cli.demo.evidence import Evidence
+from yarn_gpu_sched.cli.demo.evidence import Evidence, attempt_of
 from yarn_gpu_sched.cli.demo.narrator import Narrator
 from yarn_gpu_sched.cli.demo.stage import Stage
 from yarn_gpu_sched.cli.demo.story import Story
@@ -55,10 +56,11 @@ class Acting:
                 self.narrator.detail(self._counts())
                 time.sleep(_POLL_S)
 
-    def running(self, key: str) -> bool:
-        """Tell whether all workers of a story run, and the evidence has them."""
+    def running(self, key: str, attempt: int = 1) -> bool:
+        """Tell whether all workers of a story's attempt run, and the evidence has them."""
         submission = self.submissions[key]
-        return submission.started == submission.story.containers and self._is_noted(submission)
+        logs = [log for log in submission.started if attempt_of(log.stem) == attempt]
+        return len(logs) == submission.story.containers and self._is_noted(submission, logs)
 
     def why(self, key: str) -> jobs_pb2.GetWaitingReasonResponse | None:
         """Ask the service why a story waits; None while nobody knows it."""
@@ -73,16 +75,16 @@ class Acting:
         ended = all(submission.ended for submission in self.submissions.values())
         return ended and all(submission.join(0) for submission in self.submissions.values())
 
-    def _is_noted(self, submission: Submission) -> bool:
+    def _is_noted(self, submission: Submission, logs: list[Path]) -> bool:
         # The service's word and a look at the tags are taken while the workers still run.
         noted = self.evidence.given.get(submission.story.key, {})
-        newest_s = max((path.stat().st_mtime for path in submission.workers.glob("container_*.log")), default=0.0)
+        newest_s = max((log.stat().st_mtime for log in logs), default=0.0)
         looked_s = self.evidence.samples[-1].at_s if self.evidence.samples else 0.0
-        return len(noted) == submission.story.containers and looked_s > newest_s
+        return all(log.stem in noted for log in logs) and looked_s > newest_s
 
     def _counts(self) -> str:
         states = Counter(str(s.app.get("state", "submitting")).lower() for s in self.submissions.values())
-        workers = sum(submission.started for submission in self.submissions.values())
+        workers = sum(len(submission.started) for submission in self.submissions.values())
         return ", ".join([*(f"{count} {state}" for state, count in states.items()), f"{workers} containers started"])
 
     def _check_alive(self) -> None:

@@ -13,13 +13,15 @@ STARTED_WITHIN_S = 20.0
 # A wait is looked at twice a second; on a slow machine less often.
 SEEN_WITHIN_S = 5.0
 CLOCKS_AGREE_S = 0.5
+# YARN takes the tags off a container as it orders its end; the server hears of that with its next heartbeat.
+HEARD_WITHIN_S = 5.0
 
 
 def ran_whole(story: Story, runs: list[Run]) -> Iterator[str]:
     """Say if not every container of the story ran from its start to its end."""
     if len(runs) != story.containers:
         yield f"{len(runs)} workers wrote a log, {story.containers} were asked"
-    yield from (f"{run.container_id} did not end by itself" for run in runs if run.ended_s is None)
+    yield from (f"{run.container_id} did not end by itself" for run in runs if run.ended_s is None or run.stopped)
 
 
 def saw_what_it_was_given(story: Story, runs: list[Run], given: dict[str, Given]) -> Iterator[str]:
@@ -59,6 +61,7 @@ def tagged_while_running(runs: list[Run], samples: list[TagSample]) -> Iterator[
     """Say which worker's GPUs the ResourceManager did not tag at a moment when it ran, or that nobody looked then."""
     for run in runs:
         ended_s = run.ended_s or run.started_s
+        ended_s -= HEARD_WITHIN_S if run.stopped else 0.0
         during = [sample for sample in samples if run.started_s <= sample.at_s <= ended_s]
         if not during:
             yield f"no sample of the tags while {run.container_id} ran"
@@ -85,6 +88,41 @@ def started_together(runs: list[Run]) -> Iterator[str]:
     starts_s = [run.started_s for run in runs]
     if starts_s and max(starts_s) - min(starts_s) > STARTED_WITHIN_S:
         yield f"its workers began {max(starts_s) - min(starts_s):.1f} s apart"
+
+
+def taken_back(first: list[Run], owner: list[Run], again: list[Run]) -> Iterator[str]:
+    """Say if a gang was not stopped whole before its GPUs' owner began, or came back before that had ended."""
+    if not first or not owner or not again:
+        yield "one of them did not run"
+        return
+    yield from (f"{run.container_id} was not stopped" for run in first if not run.stopped)
+    began_s = min(run.started_s for run in owner)
+    late = [run.container_id for run in first if (run.ended_s or float("inf")) > began_s]
+    yield from (f"{container_id} ended only after the other had begun" for container_id in late)
+    if min(run.started_s for run in again) < max(run.ended_s or float("inf") for run in owner):
+        yield "it was back before the other had ended"
+
+
+def only_one_stopped(runs: dict[str, list[Run]], stopped_for: dict[str, list[str]], by: str) -> Iterator[str]:
+    """Say if not exactly one story had workers stopped, and that once, for the application ``by`` as the service says."""
+    by_workers = {key for key, them in runs.items() if any(run.stopped for run in them)}
+    if len(by_workers) != 1 or stopped_for.keys() != by_workers:
+        told, seen = ", ".join(stopped_for) or "nobody", ", ".join(sorted(by_workers)) or "nobody"
+        yield f"by the service {told} was stopped, by the workers {seen}"
+    yield from (f"{key} was stopped for {for_whom}" for key, for_whom in stopped_for.items() if for_whom != [by])
+
+
+def began_when_armed(runs: list[Run], armed_s: float, grace_s: float) -> Iterator[str]:
+    """Say if a gang began before others could have been stopped for it, or long after."""
+    started_s = min((run.started_s for run in runs), default=float("inf"))
+    if not armed_s + grace_s - CLOCKS_AGREE_S <= started_s <= armed_s + grace_s + STARTED_WITHIN_S:
+        yield f"it began {started_s - armed_s:+.1f} s from when that was allowed, and the grace is {grace_s:.0f} s"
+
+
+def last_attempt(runs: list[Run]) -> list[Run]:
+    """Return the workers of a story's last attempt."""
+    last = max((run.attempt for run in runs), default=0)
+    return [run for run in runs if run.attempt == last]
 
 
 def in_waves(story: Story, runs: list[Run], peak: int) -> Iterator[str]:

@@ -9,10 +9,11 @@ from typing import Any
 
 LOG_BYTES_MAX = 64 * 1024
 _LINE = re.compile(
-    r"(?P<at>\d+\.\d+) event=(?P<event>start|end) container=(?P<container>\S+) host=(?P<host>\S+) gpus=(?P<gpus>\S*)"
+    r"(?P<at>\d+\.\d+) event=(?P<event>start|end|stopped) container=(?P<container>\S+) host=(?P<host>\S+) gpus=(?P<gpus>\S*)"
 )
 _TAG = re.compile(r"gpu_(\d+)")
 UNSET = "unset"
+_WHOLE = (["start"], ["start", "end"], ["start", "stopped"])
 
 
 class BadLogError(ValueError):
@@ -21,13 +22,22 @@ class BadLogError(ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """A worker by its own log: what it saw and when. ``gpus`` is None if CUDA_VISIBLE_DEVICES was not set at all."""
+    """A worker by its own log: what it saw and when. ``gpus`` is None if CUDA_VISIBLE_DEVICES was not set at all.
+
+    ``stopped``: it did not end by itself.
+    """
 
     container_id: str
     host: str
     gpus: tuple[int, ...] | None
     started_s: float
     ended_s: float | None
+    stopped: bool = False
+
+    @property
+    def attempt(self) -> int:
+        """The application's attempt that it belongs to."""
+        return attempt_of(self.container_id)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,8 @@ class Evidence:
 
     ``given`` is by story and container, ``peaks`` the most containers that a story held at a look, its master not
     counted, ``samples``, ``shares`` and, by story, ``waits`` in order of time, ``levels`` of locality by story;
-    ``lifted_s``: when a queue's maximum began to be lifted, and had been.
+    ``lifted_s``: when a queue's maximum began to be lifted, and had been; ``stopped_for``: by story the ids of the
+    applications for which the service says that it was stopped; ``armed_s``: when that began to be allowed.
     """
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
@@ -84,6 +95,13 @@ class Evidence:
     waits: dict[str, list[Wait]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
     lifted_s: tuple[float, float] = (0.0, 0.0)
+    stopped_for: dict[str, list[str]] = field(default_factory=dict)
+    armed_s: float = 0.0
+
+
+def attempt_of(container_id: str) -> int:
+    """Return the number of a container's attempt, as YARN writes it into the container's id."""
+    return int(container_id.split("_")[-2])
 
 
 def read_runs(folder: Path) -> list[Run]:
@@ -96,12 +114,13 @@ def read_run(path: Path) -> Run:
     with path.open(errors="replace") as log:
         lines = log.read(LOG_BYTES_MAX).splitlines()
     found = [_LINE.fullmatch(line) for line in lines]
-    if not found or not all(found) or [m["event"] for m in found if m] not in (["start"], ["start", "end"]):
+    if not found or not all(found) or [m["event"] for m in found if m] not in _WHOLE:
         raise BadLogError(f"{path}: expected one start and at most one end, found {lines!r:.200}")
     start = found[0]
     assert start is not None
     ended_s = float(found[1]["at"]) if len(found) > 1 and found[1] else None
-    return Run(start["container"], start["host"], _indices(start["gpus"]), float(start["at"]), ended_s)
+    stopped = len(found) > 1 and found[1] is not None and found[1]["event"] == "stopped"
+    return Run(start["container"], start["host"], _indices(start["gpus"]), float(start["at"]), ended_s, stopped)
 
 
 def _indices(text: str) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 import time
@@ -40,7 +41,7 @@ class Narrator:
 
     def command(self, *arguments: str) -> None:
         """Print a `ygs` command and what it prints."""
-        console().print(text(f"$ ygs {' '.join(arguments)}", "bold cyan"))
+        console().print(text(f"$ ygs {shlex.join(arguments)}", "bold cyan"))
         try:
             click.get_current_context().find_root().command.main([*arguments], prog_name="ygs", standalone_mode=False)
         except click.ClickException as error:  # what it shows must not end the show; the claims judge

@@ -79,6 +79,8 @@ class Observer:
     def _note_given(self, submission: Submission) -> None:
         key, evidence = submission.story.key, self._evidence
         view = self._stage.client.job(submission.app_id)
+        if view.preempted:
+            evidence.stopped_for[key] = [one.by_job_id for one in view.preempted]
         if view.HasField("level"):
             evidence.levels[key] = view.level
         held = [c for c in view.containers if not c.application_master]

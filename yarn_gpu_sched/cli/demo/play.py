@@ -1,4 +1,4 @@
-"""The play: gangs in three acts, and two virtual clusters in the fourth; shows what the command line says meanwhile."""
+"""The play: gangs in three acts, and two virtual clusters in two more; shows what the command line says meanwhile."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from yarn_gpu_sched.cli.demo.observer import Observer
 from yarn_gpu_sched.cli.demo.stage import Stage
 from yarn_gpu_sched.cli.demo.story import FITS, GANGS, REFUSED, STORIES, TWINS, WAVES
 from yarn_gpu_sched.cli.demo.submission import Submission
+from yarn_gpu_sched.cli.demo.taking_back import show_taking_back
 from yarn_gpu_sched.cli.demo.tenants import begin_tenancy, show_tenants
 
 
@@ -42,6 +43,7 @@ class Play:
                 self._first_act()
                 self._second_act()
                 show_tenants(acting)
+                show_taking_back(acting)
                 acting.wait("the last applications to end", acting.all_ended)
         finally:
             self._collect(acting.stage.workers)

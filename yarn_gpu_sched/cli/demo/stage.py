@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from yarn_gpu_sched.cli.demo.story import MEMORY_MB, RACKS, SERVERS, VCORES
+from yarn_gpu_sched.cli.demo.story import MEMORY_MB, PREEMPT_AFTER_S, PREEMPT_GRACE_S, RACKS, SERVERS, VCORES
 from yarn_gpu_sched.client import Client, ServiceError
 from yarn_gpu_sched.embedded import ClusterError, ClusterSpec, EmbeddedCluster, free_port
 
 SETTLE_S = 5
+# A worker that is stopped has so long to write down when that was, on a slow machine too; it ends as soon as it has.
+SIGKILL_AFTER_MS, STOPPED_WITHIN_MS = "yarn.nodemanager.sleep-delay-before-sigkill.ms", 5000
 
 
 class Stage:
@@ -30,7 +32,7 @@ class Stage:
             vcores=VCORES,
             service_address=self.address,
             binding_dir=self.bindings,
-            settings={"ygs.settle-s": str(SETTLE_S), **queues},
+            settings={"ygs.settle-s": str(SETTLE_S), SIGKILL_AFTER_MS: str(STOPPED_WITHIN_MS), **queues},
         )
         self.cluster = EmbeddedCluster(folder / "cluster", spec)
         self.client = Client(self.address, timeout_s=10.0)
@@ -44,6 +46,8 @@ class Stage:
 
     def _start_service(self) -> None:
         arguments = ["--listen", self.address, "--binding-dir", str(self.bindings), "--relax-after-s", "0"]
+        arguments += ["--preempt-after-s", str(PREEMPT_AFTER_S), "--preempt-grace-s", str(PREEMPT_GRACE_S)]
+        arguments += ["--preempt-min-run-s", "0", "--preempt-pause-s", "0", "--state-dir", str(self.folder / "state")]
         program = [sys.executable, "-c", "from yarn_gpu_sched.cli import main; main()", "serve", *arguments]
         # Settings of somebody's own service are not this one's.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("YGS_")}

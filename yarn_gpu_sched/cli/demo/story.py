@@ -18,6 +18,7 @@ VCORES_PER_GPU = 7
 MEMORY_MB_PER_GPU = 1_024
 MEMORY_MB = 65_536
 RELAX_AFTER_S = 10
+PREEMPT_AFTER_S, PREEMPT_GRACE_S = 3, 5
 WORKER = Path(__file__).parent / "worker.sh"
 
 
@@ -86,12 +87,13 @@ TOO_BIG = Story("too-big", "5 GPUs a container, 4 a server", 2, gpus=5, tag="gan
 WAVES = Story("waves", "20 containers without GPUs", 20, stay_s=2)
 
 WIDE = Story("wide", "three GPUs on each of two servers", 2, gpus=3, tag="gang:2x3", held=True, queue="vision")
-ALONG = Story("along", "the same on the others, borrowed", 2, gpus=3, tag="gang:2x3", held=True, queue="vision")
+ALONG = Story("along", "the same on the others", 2, gpus=3, tag="gang:2x3", held=True, queue="vision")
 LOOSER = Story("looser", "would like one server", 2, gpus=1, tag="gang:2x1", held=True, queue="speech")
 ONE_MORE = Story("one-more", "beyond its queue's maximum", 1, gpus=1, tag="gang:1x1", held=True, queue="vision")
+OWED = Story("owed", "what the quota of its queue promises", 2, gpus=3, tag="gang:2x3", held=True, queue="speech")
 
 TWINS = (FIRST, SECOND)
 REFUSED = (TOO_MANY, TOO_BIG)
 GANGS = (FITS, FIRST, SECOND, TOO_MANY, TOO_BIG, WAVES)
-TENANTS = (WIDE, ALONG, LOOSER, ONE_MORE)
+TENANTS = (WIDE, ALONG, LOOSER, ONE_MORE, OWED)
 STORIES = (*GANGS, *TENANTS)

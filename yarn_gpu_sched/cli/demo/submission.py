@@ -52,9 +52,9 @@ class Submission:
         return not self.app and ended_at_s is not None and time.monotonic() - ended_at_s > UNKNOWN_S_MAX
 
     @property
-    def started(self) -> int:
-        """How many workers have written their first line."""
-        return len(list(self.workers.glob("container_*.log")))
+    def started(self) -> list[Path]:
+        """The logs of the workers that have written their first line."""
+        return list(self.workers.glob("container_*.log"))
 
     def let_go(self) -> None:
         """Let the story's workers end."""

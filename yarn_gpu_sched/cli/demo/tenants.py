@@ -1,4 +1,4 @@
-"""The last act: two virtual clusters that are queues of YARN, and a border between them that moves while they work.
+"""The fourth act: two virtual clusters that are queues of YARN, and a border between them that moves while they work.
 
 `vision` has a quota of 8 GPUs and may use 12, `speech` has a quota of 8. Two gangs of `vision` take 12 and leave one GPU free on
 each server, so that a gang of two in `speech` cannot have them on one server: it waits for its time to go further.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from yarn_gpu_sched.cli.demo.acting import Acting, DemoError
-from yarn_gpu_sched.cli.demo.story import ALONG, LOOSER, ONE_MORE, RELAX_AFTER_S, WIDE, of_cluster
+from yarn_gpu_sched.cli.demo.story import ALONG, LOOSER, ONE_MORE, OWED, RELAX_AFTER_S, WIDE, of_cluster
 from yarn_gpu_sched.protocol.v1 import reason_pb2
 
 _ROOT = "yarn.scheduler.capacity.root"
@@ -52,12 +52,12 @@ def show_tenants(acting: Acting) -> None:
     acting.wait("one more of `vision` to be held at its maximum", lambda: _waits_as(acting, at_maximum))
     acting.command("why", acting.submissions[ONE_MORE.key].app_id)
     acting.narrator.say("letting `vision` use all 16 GPUs: yarn rmadmin -refreshQueues")
+    acting.submit((OWED,))  # it waits for more than is free
     began_s = time.time()
     _refresh(acting, _LIFTED)
     acting.evidence.lifted_s = (began_s, time.time())
     acting.wait("it to run", lambda: acting.running(ONE_MORE.key))
     acting.command("vcs")
-    acting.let_go(WIDE, ALONG, LOOSER, ONE_MORE)
 
 
 def _relaxes(acting: Acting) -> bool:

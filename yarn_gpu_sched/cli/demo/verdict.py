@@ -15,6 +15,8 @@ from yarn_gpu_sched.cli.demo.story import (
     FITS,
     LOOSER,
     ONE_MORE,
+    OWED,
+    PREEMPT_GRACE_S,
     REFUSED,
     RELAX_AFTER_S,
     STORIES,
@@ -45,7 +47,7 @@ class Claim:
 
 def judge(play: Play) -> list[Claim]:
     """Return every claim about a play that came to its end."""
-    return [*_about_stories(play), *_about_tenants(play), *_about_gpus(play)]
+    return [*_about_stories(play), *_about_tenants(play), *_about_taking_back(play), *_about_gpus(play)]
 
 
 def _claim(what: str, *against: Iterable[str]) -> Claim:
@@ -75,7 +77,8 @@ def _about_stories(play: Play) -> Iterator[Claim]:
 def _about_tenants(play: Play) -> Iterator[Claim]:
     evidence, runs = play.evidence, play.evidence.runs
     for story in TENANTS:
-        whole, together = claims.ran_whole(story, runs[story.key]), claims.started_together(runs[story.key])
+        last = claims.last_attempt(runs[story.key])
+        whole, together = claims.ran_whole(story, last), claims.started_together(last)
         yield _claim(f"{story.key}: the gang ran whole", _succeeded(play.submissions[story.key]), whole, together)
     yield _claim(
         "`vision` borrowed what `speech` did not use",
@@ -96,6 +99,23 @@ def _about_tenants(play: Play) -> Iterator[Claim]:
             [*runs[WIDE.key], *runs[ALONG.key]],
         ),
     )
+
+
+def _about_taking_back(play: Play) -> Iterator[Claim]:
+    evidence, runs = play.evidence, play.evidence.runs
+    owed = play.submissions[OWED.key]
+    yield _claim(
+        f"{OWED.key}: ran when the grace of {PREEMPT_GRACE_S} s had ended, and only one job was stopped for it",
+        claims.began_when_armed(runs[OWED.key], evidence.armed_s, PREEMPT_GRACE_S),
+        claims.only_one_stopped(runs, evidence.stopped_for, owed.app_id),
+    )
+    for key in evidence.stopped_for:
+        first = [run for run in runs[key] if run.attempt == 1]
+        again = [run for run in runs[key] if run.attempt > 1]
+        yield _claim(
+            f"{key}: stopped whole before that began, and back by itself when it had ended",
+            claims.taken_back(first, runs[OWED.key], again),
+        )
 
 
 def _about_gpus(play: Play) -> Iterator[Claim]:
@@ -125,7 +145,7 @@ def _refused(submission: Submission) -> Iterator[str]:
         state = submission.app.get("state", "unknown")
         yield f"{story.app_name} is {state}, its diagnostics {submission.diagnostics!r} lack {story.refused_for!r}"
     if submission.started:
-        yield f"{story.app_name}: {submission.started} of its workers ran"
+        yield f"{story.app_name}: {len(submission.started)} of its workers ran"
 
 
 def stories_table(play: Play) -> Table:
