@@ -12,6 +12,7 @@ from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import Server, ServerState
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
+from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.convert import (
     add_decision,
     cluster_message,
@@ -190,12 +191,57 @@ def test_a_virtual_cluster_without_limits_says_nothing_of_them() -> None:
     assert (message.jobs_running, message.jobs_pending) == (2, 3)
 
 
+TOTALS = views.ClusterView("c1", True, 5, Resource(3, 2, 1), Resource(1, 1, 1), 7, True, 8, 9)  # noqa: FBT003 - all fields in order
+
+
 def test_the_totals() -> None:
-    view = views.ClusterView("c1", True, 5, Resource(3, 2, 1), Resource(1, 1, 1), 7, True, 8, 9)  # noqa: FBT003 - all fields in order
-    message = cluster_message(view)
+    message = cluster_message(TOTALS, (), 0.0)
+    assert (list(message.reservations), message.reservations_left_out) == ([], 0)
     assert (message.cluster_id, message.connected, message.epoch, message.servers) == ("c1", True, 5, 7)
     assert (message.settled, message.jobs_pending, message.jobs_running) == (True, 8, 9)
     assert (message.capacity.gpus, message.used.memory_mb) == (1, 1)
+
+
+def reservation(job_id: str = "job-1", **fields: object) -> views.ReservationView:
+    given: dict[str, object] = {
+        "job_id": job_id,
+        "vc": "root.a",
+        "partition": "fast",
+        "gpus": 8,
+        "kept_gpus": 3,
+        "level": 1,
+        "servers": (("gpu-1:1", 4, 3), ("gpu-2:1", 4, 0)),
+        "since_s": 900.0,
+        "ready_s": 1_250.0,
+        "awaited": ("job-2", "job-3"),
+        "over_quota": True,
+    }
+    return views.ReservationView(**(given | fields))  # type: ignore[arg-type] # fields come from the caller, by name
+
+
+def test_a_reservation_has_every_field_in_seconds_from_now() -> None:
+    (message,) = cluster_message(TOTALS, [reservation()], 1_000.0).reservations
+    assert (message.job_id, message.virtual_cluster, message.partition) == ("job-1", "root.a", "fast")
+    assert (message.gpus, message.kept_gpus, message.level, message.over_quota) == (8, 3, 1, True)
+    found = [(one.server_id, one.gpus, one.kept_gpus) for one in message.servers]
+    assert found == [("gpu-1:1", 4, 3), ("gpu-2:1", 4, 0)]
+    assert (message.age_s, message.ready_in_s, list(message.awaited_job_ids)) == (100, 250, ["job-2", "job-3"])
+    late, unknown = (
+        cluster_message(TOTALS, [reservation(ready_s=at_s)], 1_000.0).reservations[0] for at_s in (990.0, None)
+    )
+    assert (late.HasField("ready_in_s"), late.ready_in_s, unknown.HasField("ready_in_s")) == (True, 0, False)
+
+
+def test_reservations_that_do_not_fit_are_left_out_and_counted() -> None:
+    servers = tuple((f"{number:0256}", 1, 0) for number in range(500))
+    many = [reservation(f"job-{number}", servers=servers) for number in range(20)]
+    enormous = reservation("enormous", servers=servers * 10)
+    message = cluster_message(TOTALS, [enormous, *many], 1_000.0)
+    assert message.ByteSize() <= MESSAGE_BYTES_MAX
+    listed = [one.job_id for one in message.reservations]
+    assert listed == [one.job_id for one in many[: len(listed)]]
+    assert len(listed) > 0
+    assert message.reservations_left_out == 21 - len(listed) > 1
 
 
 @pytest.mark.parametrize(("time_s", "seconds", "nanos"), [(0.0, 0, 0), (-0.5, -1, 500_000_000), (1.9999999, 2, 0)])

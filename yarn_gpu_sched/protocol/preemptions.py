@@ -1,23 +1,14 @@
 """From what the engine shows of preemption to messages. An answer is never larger than a message may be."""
 
-from collections.abc import Iterable
-from typing import TypeVar
-
-from google.protobuf.message import Message
-
 from yarn_gpu_sched.engine import views
 from yarn_gpu_sched.model.preemption import Preempted
-from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX, one_line
+from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.enums import PREEMPTION_MODE_NUMBERS, PREEMPTION_STAGE_NUMBERS
+from yarn_gpu_sched.protocol.fitting import fitting
 from yarn_gpu_sched.protocol.v1 import preemption_pb2
 
 PREEMPTED_MAX = 16
 """The last times that a job was stopped, as told with it."""
-
-_ENVELOPE_BYTES = 16 * 1024
-_ROW_BYTES = 8
-
-Row = TypeVar("Row", bound=Message)
 
 
 def preempted_message(one: Preempted, now_s: float) -> preemption_pb2.Preempted:
@@ -80,16 +71,3 @@ def preview_message(view: views.PreemptionPreview, now_s: float) -> preemption_p
         sentence=one_line(view.sentence),
         hindrances=map(one_line, view.hindrances),
     )
-
-
-def fitting(rows: Iterable[Row]) -> tuple[list[Row], int]:
-    """Take as many rows as fit into one message; return them, and how many are left out."""
-    taken: list[Row] = []
-    left_bytes, left_out = MESSAGE_BYTES_MAX - _ENVELOPE_BYTES, 0
-    for row in rows:
-        left_bytes -= row.ByteSize() + _ROW_BYTES
-        if left_bytes < 0:
-            left_out += 1
-        else:
-            taken.append(row)
-    return taken, left_out

@@ -1,8 +1,11 @@
 """From the engine's views to messages."""
 
+from collections.abc import Iterable
+
 from yarn_gpu_sched.engine import views
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.enums import JOB_END_NUMBERS, JOB_STATE_NUMBERS, REASON_NUMBERS
+from yarn_gpu_sched.protocol.fitting import fitting
 from yarn_gpu_sched.protocol.messages import (
     container_message,
     delays_message,
@@ -113,8 +116,11 @@ def outlook_message(outlook: views.Outlook) -> reason_pb2.Outlook:
     )
 
 
-def cluster_message(view: views.ClusterView) -> cluster_pb2.GetClusterResponse:
-    """Convert the totals."""
+def cluster_message(
+    view: views.ClusterView, reservations: Iterable[views.ReservationView], now_s: float
+) -> cluster_pb2.GetClusterResponse:
+    """Convert the totals, and as many reservations as fit."""
+    listed, left_out = fitting(reservation_message(one, now_s) for one in reservations)
     return cluster_pb2.GetClusterResponse(
         cluster_id=view.cluster_id,
         connected=view.connected,
@@ -125,4 +131,26 @@ def cluster_message(view: views.ClusterView) -> cluster_pb2.GetClusterResponse:
         settled=view.settled,
         jobs_pending=view.jobs_pending,
         jobs_running=view.jobs_running,
+        reservations=listed,
+        reservations_left_out=left_out,
+    )
+
+
+def reservation_message(view: views.ReservationView, now_s: float) -> cluster_pb2.Reservation:
+    """Convert what is kept for a gang that has waited too long."""
+    return cluster_pb2.Reservation(
+        job_id=view.job_id,
+        virtual_cluster=view.vc,
+        partition=view.partition,
+        gpus=view.gpus,
+        kept_gpus=view.kept_gpus,
+        level=view.level,
+        servers=[
+            cluster_pb2.ReservedServer(server_id=server_id, gpus=gpus, kept_gpus=kept_gpus)
+            for server_id, gpus, kept_gpus in view.servers
+        ],
+        age_s=max(0.0, now_s - view.since_s),
+        ready_in_s=None if view.ready_s is None else max(0.0, view.ready_s - now_s),
+        awaited_job_ids=view.awaited,
+        over_quota=view.over_quota,
     )

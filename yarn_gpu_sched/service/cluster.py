@@ -7,18 +7,20 @@ from yarn_gpu_sched.protocol.convert import (
     virtual_cluster_use_message,
 )
 from yarn_gpu_sched.protocol.v1 import cluster_pb2
+from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.pages import fill_page, page_after, page_size
 
 
 class Cluster:
     """`ClusterService`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
+        self._clock = clock
 
     async def get_cluster(self, _request: cluster_pb2.GetClusterRequest) -> cluster_pb2.GetClusterResponse:
-        """Get totals and the state of the link."""
-        return cluster_message(self._engine.cluster())
+        """Get totals, the state of the link, and what is kept for gangs that have waited too long."""
+        return cluster_message(self._engine.cluster(), self._engine.reservations(), self._clock.now_s())
 
     async def list_servers(self, request: cluster_pb2.ListServersRequest) -> cluster_pb2.ListServersResponse:
         """List servers in order of their ids."""

@@ -30,6 +30,16 @@ class Metrics:
         self.preemption_victims_late = self._gauge(
             "preemption_victims_late", "Ordered to stop more than 10 s ago, and not ended."
         )
+        self.reservations_made = self._counter(
+            "reservations_made", "Gangs for which places were kept because they had waited too long."
+        )
+        self.reservations_passed = self._counter(
+            "reservations_passed", "Decisions that went on what is kept for such gangs."
+        )
+        self.reservations = self._gauge("reservations", "Gangs for which places are kept now.")
+        self.reserved_gpus = self._gauge(
+            "reserved_gpus", "GPUs that stand idle now because they are kept for such gangs."
+        )
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")

@@ -18,7 +18,7 @@ from yarn_gpu_sched.protocol.bounds import (
 )
 from yarn_gpu_sched.protocol.convert import preemption_message, preview_message, victim_message
 from yarn_gpu_sched.protocol.enums import PREEMPTION_MODE_NUMBERS, PREEMPTION_MODES, known
-from yarn_gpu_sched.protocol.preemptions import fitting
+from yarn_gpu_sched.protocol.fitting import fitting
 from yarn_gpu_sched.protocol.v1 import preemption_pb2
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver

@@ -32,6 +32,7 @@ from yarn_gpu_sched.service.preempting import Preempting
 from yarn_gpu_sched.service.preemption_switch import PreemptionSwitch
 from yarn_gpu_sched.service.preemption_watch import PreemptionWatch
 from yarn_gpu_sched.service.recording import Recording
+from yarn_gpu_sched.service.reservation_watch import ReservationWatch
 from yarn_gpu_sched.service.session import SessionLimits
 from yarn_gpu_sched.service.settings import Settings
 from yarn_gpu_sched.service.switch_file import SwitchFile, UnfitStateDirectory
@@ -86,6 +87,7 @@ class Service:
         self.recording = _recording(settings, self.engine, self.clock, self.metrics)
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
         self._preemption_watch = PreemptionWatch(self.engine, self.clock, self.metrics)
+        self._reservation_watch = ReservationWatch(self.engine, self.clock, self.metrics)
         outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording, self._preemption_watch)
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
         self.preemption_switch = PreemptionSwitch(self.driver, Mode(settings.preemption), _switch_file(settings))
@@ -103,7 +105,7 @@ class Service:
         limits = SessionLimits(self.settings.outbound_mb_max << 20, self.settings.unanswered_max)
         link = Link(self.driver, self.clock, limits)
         jobs = Jobs(self.engine, self.clock)
-        cluster = Cluster(self.engine)
+        cluster = Cluster(self.engine, self.clock)
         preempting = Preempting(self.driver, self.clock, self.preemption_switch)
         methods: tuple[Methods, ...] = (
             {"Connect": link.connect},
@@ -140,6 +142,7 @@ class Service:
         self._driving = asyncio.create_task(self.driver.run())
         await self.preemption_switch.restore()
         self._preemption_watch.start()
+        self._reservation_watch.start()
         if self.bindings is not None:
             self.bindings.checkpoints.start(self.driver.tell)
         await self._server.start()
@@ -185,6 +188,7 @@ class Service:
         self._gauges.stop()
         self._walk.stop()
         self._preemption_watch.stop()
+        self._reservation_watch.stop()
         if self.bindings is not None:
             await self.bindings.flush(_FLUSH_S)
             await self.bindings.close()
