@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.reclaims import Reclaiming
+from tests.engine.reclaims import Reclaiming, borrowed
 from tests.engine.world import server
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.reservation import Reservation
@@ -206,3 +206,86 @@ def test_without_the_setting_nobody_has_one() -> None:
     world.gang("g", 4, 1)
     world.step(10 * BOUND_S)
     assert world.reserved == {}
+
+
+def test_small_jobs_of_its_own_virtual_cluster_that_fill_its_maximum_do_not_starve_it() -> None:
+    world = Waiting(4, 4)
+    world.configure("root.a", maximum_gpus=6)
+    for turn in range(6):
+        world.one(f"r{turn}")
+    world.step(100.0)
+    world.gang("g", 4, 1)
+    assert world.why("g").startswith("vc_maximum")
+    world.step(100.0 + BOUND_S)
+    assert (list(world.reserved), world.kept("g")) == (["g"], 0)
+    for count, name in enumerate(("r4", "r5", "r0"), 1):
+        world.end(name)
+        world.one(f"own{count}")
+        world.step(world.now_s + 1.0)
+        assert world.kept("g") == count
+        assert not world.runs(f"own{count}")
+    world.end("r1")
+    world.step(world.now_s + 1.0)
+    assert world.runs("g")
+
+
+def test_the_first_gets_also_what_others_kept_there() -> None:
+    """Three of four GPUs are kept for a gang that would borrow; one within its quota needs all of both servers."""
+    world = Waiting(4, 4)
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=8)
+    world.gang("r0", 1, 4, "root.a")
+    world.one("r1", "root.a")
+    world.step(100.0)
+    world.gang("a1", 4, 1, "root.a", "locality:0")
+    world.step(150.0)
+    world.gang("b1", 8, 1, "root.b")
+    world.step(100.0 + BOUND_S)
+    assert (list(world.reserved), world.kept("a1")) == (["a1"], 3)
+    world.step(150.0 + BOUND_S)
+    assert sorted(world.reserved) == ["a1", "b1"]
+    assert (world.kept("a1"), world.kept("b1")) == (0, 3)
+    world.end("r1")
+    world.end("r0")
+    world.step(world.now_s + 1.0)
+    assert world.runs("b1")
+
+
+def test_who_has_a_reservation_may_have_others_stopped_and_then_has_it_no_more() -> None:
+    world = borrowed(reserve_after_s=60.0, preempt_after_s=120.0)
+    world.gang("b1", 4, 1, "root.b")
+    world.step(1_000.0 + 60.0)
+    assert [one.job_id for one in world.engine.reservations()] == ["b1"]
+    world.step(1_000.0 + 120.0)
+    assert world.warned() == ["a2"]
+    assert world.engine.reservations() == ()
+    world.step(1_000.0 + 150.0)
+    assert world.runs("b1")
+
+
+def test_who_can_have_no_place_now_leaves_the_reservation_to_the_next() -> None:
+    world = Waiting(4, 4)
+    world.gang("r", 8, 1)
+    world.gang("large", 8, 1)
+    world.step(10.0)
+    world.gang("g", 4, 1)
+    world.change(server("s1", 4, rack="/r0", state=ServerState.DRAINING))
+    world.step(BOUND_S + 10.0)
+    assert list(world.reserved) == ["g"]
+    world.change(server("s1", 4, rack="/r0"))
+    world.end("g")
+    world.step(world.now_s + 60.0)
+    assert list(world.reserved) == ["large"]
+
+
+def test_what_is_kept_is_shown() -> None:
+    world = filled(runs=("runtime:4000",))
+    world.step(100.0 + BOUND_S)
+    (shown,) = world.engine.reservations()
+    assert (shown.job_id, shown.vc, shown.gpus, shown.kept_gpus, shown.over_quota) == ("g", "root.a", 4, 2, False)
+    assert shown.servers == (("s1", 4, 2),)
+    assert (shown.since_s, shown.ready_s, shown.awaited) == (100.0 + BOUND_S, 4_000.0, ("r5", "r6"))
+    outlook = world.engine.outlook("g")
+    assert outlook is not None
+    assert outlook.starts_in_s == 4_000.0 - world.now_s
+    assert outlook.job_ids == ("r5", "r6")

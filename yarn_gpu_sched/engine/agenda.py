@@ -36,6 +36,10 @@ class Agenda:
             due.append(job_id)
         return due
 
+    def jobs(self) -> list[str]:
+        """List the jobs of which a time was named."""
+        return list(self._time_of)
+
     def clear(self) -> None:
         """Forget all times."""
         self._times.clear()

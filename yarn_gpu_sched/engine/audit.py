@@ -10,6 +10,7 @@ from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.plan_checks import plan_faults
 from yarn_gpu_sched.engine.refusing import wrong_verdicts
 from yarn_gpu_sched.engine.repair import holds_of
+from yarn_gpu_sched.engine.reservation_checks import reservation_faults
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.delay import CAUSES
@@ -108,6 +109,12 @@ def limits_hold_back(core: Core) -> Iterator[str]:
 def lawful_plans(core: Core) -> Iterator[str]:
     """Look at all that is under way."""
     yield from plan_faults(core)
+
+
+@law(9, "who has waited too long has places kept for it, of each virtual cluster one at most, and little else is idle")
+def lawful_reservations(core: Core) -> Iterator[str]:
+    """Look at all that is kept, and at all who wait."""
+    yield from reservation_faults(core)
 
 
 @law(10, "refused with the reason is only what can never run on the largest capacity seen, once capacity has settled")

@@ -44,7 +44,8 @@ def let_pass(core: Core, place: Place) -> int:
     for want, passed in (*_within(core, kept), *_declaring(core, kept)):
         key = (want.line.number, len(passed))
         room = free_gpus(core, want.partition, want.line.barred) + sum(one.gpus for one in passed)
-        if key in in_vain or room < want.gpus or not core.may_go_on(want.line):
+        is_placed = want.record.want is not want  # it may be listed twice
+        if is_placed or key in in_vain or room < want.gpus or not core.may_go_on(want.line):
             continue
         if tried >= TRIED_MAX:
             break

@@ -18,7 +18,8 @@ class Reservations:
     """All reservations by job.
 
     ``agenda``: when to look at them, and who will have waited long enough for one. ``overdue``: virtual clusters in which somebody
-    may have. ``declaring``: who waits and says how long it runs, so that it may pass.
+    may have. ``declaring``: who waits and says how long it runs, so that it may pass. ``idle_max``: by partition, how many GPUs all
+    but the first could keep idle when that was last looked at.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Reservations:
         self.agenda = Agenda()
         self.overdue: dict[str, None] = {}
         self.declaring = Declaring()
+        self.idle_max: dict[str, int] = {}
 
     def forget(self, job_id: str) -> None:
         """Forget a job."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
     from yarn_gpu_sched.engine.ends import Ending
     from yarn_gpu_sched.engine.want import JobWant
+    from yarn_gpu_sched.model.server_use import Part
     from yarn_gpu_sched.placement import Placement
 
 AWAITED_MAX = 10
@@ -51,19 +52,22 @@ class Places:
 
     def soonest(self, want: JobWant) -> Outlook | None:
         """Find the place that will be free soonest, rather not where others wait; None if there is none though all end."""
-        taken = {
-            server_id
-            for other in self._core.reservations.by_job.values()
-            if other.job_id != want.job_id and other.partition == want.partition
-            for server_id in other.server_ids
-        }
-        return self._beside(want, taken) or (self._beside(want, set()) if taken else None)
+        reservations = self._core.reservations.by_job.values()
+        others = [one for one in reservations if one.job_id != want.job_id and one.partition == want.partition]
+        taken = {server_id for other in others for server_id in other.server_ids}
+        own = kept_for(self._core, want.record)
+        found = self._where(want, own, taken)
+        if found is not None or not others:
+            return found
+        kept = [part for one in others for part in kept_for(self._core, self._core.state.jobs[one.job_id])]
+        return self._where(want, own + kept, set())
 
-    def _beside(self, want: JobWant, taken: set[str]) -> Outlook | None:
+    def _where(self, want: JobWant, kept: list[Part], taken: set[str]) -> Outlook | None:
+        """Find a place on what is free, kept, or freed by who runs on servers that are not taken."""
         core = self._core
         lacks = Lacks(want.demand, want.line.barred, over_limits(core, want) if core.by_vc else ())
         with unwatched(core, [want.partition]), core.state.transaction() as plan:
-            for part in kept_for(core, want.record):
+            for part in kept:
                 plan.release(part)
             endings = [one.elsewhere(taken) for one in self._endings_of(want.partition)]
             count = smallest(core, lacks, endings)

@@ -16,10 +16,12 @@ from yarn_gpu_sched.engine.limits import room_for
 from yarn_gpu_sched.engine.reserved_places import Places
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.reservation import Reservation
+from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
     from yarn_gpu_sched.engine.repair import Place
+    from yarn_gpu_sched.model.job_record import JobRecord
 
 REPLAN_S = 300.0
 """How long a place stands before another look, if nothing happens."""
@@ -28,7 +30,7 @@ REPLAN_MIN_S = 30.0
 """How long it stands although jobs end and servers come."""
 
 LOOKED_AT_MAX = 4
-"""Places that a pass looks for; the other reservations follow in the next ones."""
+"""Reservations, virtual clusters and gangs that a pass looks for places for; the others follow in the next ones."""
 
 LOOK_ON_S = 0.1
 """How long those wait that a pass did not come to."""
@@ -52,10 +54,12 @@ def tend(core: Core, place: Place) -> int:
     _follow_all(core)
     keep_all(core)
     decided = 0
+    taking_back = _taking_back(core)
     for reservation in in_order(core):
-        want = core.state.jobs[reservation.job_id].want
-        if isinstance(want, JobWant) and core.may_go_on(want.line):
-            decided += give(core, want, place)
+        record = core.state.jobs[reservation.job_id]
+        is_next = taking_back.isdisjoint(lineage(record.job.vc))
+        if is_next and isinstance(record.want, JobWant) and core.may_go_on(record.want.line):
+            decided += give(core, record.want, place)
     return decided
 
 
@@ -100,17 +104,19 @@ def reserve(core: Core) -> None:
     if not core.session.settled or core.unexamined:
         return
     have = {core.state.jobs[job_id].job.vc for job_id in reservations.by_job}
+    overdue = sorted(reservations.overdue.keys() - have)
+    places = Places(core)
     began = False
-    for vc in sorted(reservations.overdue.keys() - have):
+    for vc in overdue[:LOOKED_AT_MAX]:
         del reservations.overdue[vc]
-        began = _reserve_in(core, vc) or began
+        began = _reserve_in(core, places, vc) or began
+    core.unexamined = len(overdue) > LOOKED_AT_MAX  # the others in the next pass, at once
     if began:
         keep_all(core)
 
 
-def _reserve_in(core: Core, vc: str) -> bool:
+def _reserve_in(core: Core, places: Places, vc: str) -> bool:
     """Reserve for the first gang of a virtual cluster that would find a place if others ended; tell if one does."""
-    places = Places(core)
     for want in sorted(overdue_in(core, vc), key=lambda want: _turn(core, want))[:LOOKED_AT_MAX]:
         found = places.soonest(want)
         if found is None:
@@ -241,28 +247,37 @@ def keep_all(core: Core) -> None:
     """Keep what is free: for the first of each partition all that it takes, for the others so much as they may keep idle."""
     order = in_order(core)
     left: dict[str, int] = {}
+    taking_back = _taking_back(core)
     for reservation in order:
-        want = core.state.jobs[reservation.job_id].want
-        if not isinstance(want, JobWant):
+        record, partition = core.state.jobs[reservation.job_id], reservation.partition
+        if not isinstance(record.want, JobWant):
+            let_go(core, record)
             continue
-        room = room_for(core.state.tenants, core.in_force, want) if core.in_force.limited else None
-        if reservation.partition not in left:
-            left[reservation.partition] = idle_max(core, reservation.partition)
+        if not taking_back.isdisjoint(lineage(record.job.vc)):
+            continue
+        room = room_for(core.state.tenants, core.in_force, record.want) if core.in_force.limited else None
+        if partition not in left:
+            left[partition] = core.reservations.idle_max[partition] = idle_max(core, partition)
             _clear_way(core, reservation, order)
-            most = room
+            _keep(core, reservation, record, room)
         else:
-            most = left[reservation.partition] if room is None else min(room, left[reservation.partition])
-            left[reservation.partition] -= _keep(core, reservation, want, most)
-            continue
-        _keep(core, reservation, want, most)
+            most = left[partition] if room is None else min(room, left[partition])
+            left[partition] -= _keep(core, reservation, record, most)
 
 
-def _keep(core: Core, reservation: Reservation, want: JobWant, most: int | None) -> int:
+def _taking_back(core: Core) -> set[str]:
+    """Name the queues for whose gangs others are being stopped: until those start, nothing else may use up the quota for it."""
+    vcs = {core.state.jobs[job_id].job.vc for job_id in core.preemption.plans}
+    return {path for vc in vcs for path in lineage(vc)}
+
+
+def _keep(core: Core, reservation: Reservation, record: JobRecord, most: int | None) -> int:
     """Keep of a place what is free, at most so many GPUs; return how many are kept by then."""
-    if most is not None and want.held.gpus > most:
-        let_go(core, want.record)
-    record, servers = want.record, core.state.servers
     kept_gpus = sum(part.gpus for part in kept_for(core, record))
+    if most is not None and kept_gpus > most:
+        let_go(core, record)
+        kept_gpus = 0
+    servers = core.state.servers
     if kept_gpus < reservation.gpus and any(servers[need.server_id].free_mask for need in reservation.needs):
         keep(core, record, reservation.needs, NEVER_S, most)
     return sum(part.gpus for part in kept_for(core, record))
