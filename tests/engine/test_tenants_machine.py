@@ -15,6 +15,7 @@ import pytest
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from tests.engine.ledger import MAXIMA, QUOTAS, SETTINGS, Ledger, queue
+from tests.engine.lent import anew, kept
 from tests.engine.machines import JOBS, RACKS, SERVERS, EngineMachine, run
 from tests.engine.stopwatch import Stopwatch, ceiling, kinds_of, looseness, tightest
 from tests.engine.world import AM, ask, server, worker
@@ -127,6 +128,7 @@ class Tenants(EngineMachine):
     passes = 0
     placed = 0
     forbidden = 0
+    borrowed = 0
 
     @initialize(
         a_pass=st.sampled_from([2, 1_024]),
@@ -311,6 +313,15 @@ class Tenants(EngineMachine):
                 assert (want.line.forbidden is not None) == forbids, f"{job_id}: {want.line.forbidden}"
         self.stopwatch.note(self.engine, ledger)
 
+    @invariant()
+    def who_borrows_is_known(self) -> None:
+        """Hold what is kept of it against what is worked out anew."""
+        if hasattr(self, "world"):
+            core = self.engine._core
+            known = kept(core)
+            Tenants.borrowed += sum(len(borrowed) for borrowed, _, _ in known.values())
+            assert known == anew(core)
+
     def teardown(self) -> None:
         if hasattr(self, "world"):
             Tenants.events += len(self.world.events)
@@ -321,11 +332,8 @@ class Tenants(EngineMachine):
 def test_all_laws_hold_among_tenants() -> None:
     run(Tenants, examples=220, steps=50)
     assert Tenants.events >= 20_000
-    assert min(Tenants.passes, Tenants.placed, Tenants.forbidden) > 400, (
-        Tenants.passes,
-        Tenants.placed,
-        Tenants.forbidden,
-    )
+    seen = (Tenants.passes, Tenants.placed, Tenants.forbidden, Tenants.borrowed)
+    assert min(seen) > 400, seen
 
 
 @pytest.mark.slow

@@ -231,7 +231,7 @@ class Core:
             self.waits.unsettled[job_id] = None
         state = record.state if record.known else None
         if state is RUNNING or record.counted is RUNNING:
-            self.preemption.use_changed(record.job.vc)
+            self.preemption.job_changed(job_id, record.job.vc)
         if state is not record.counted:
             self._count_as(record, state)
 
@@ -312,7 +312,6 @@ class Core:
             self.running[record.job.job_id] = record
             self.running_in.setdefault(record.job.vc, {})[record.job.job_id] = record
             record.started_s = self.now_s if record.started_s is None else record.started_s
-            self.preemption.use_changed(record.job.vc)
             watch(self, record)
 
     def move(self, record: JobRecord, vc: str) -> None:

@@ -13,20 +13,27 @@ if TYPE_CHECKING:
 class Borrowed(NamedTuple):
     """A job that is borrowed, whole, or a container of one without a gang: its ``place`` among these.
 
-    ``name`` is the job's or the container's; ``gpus`` are those of the partition, ``places`` say how many on which servers.
+    ``name`` is the job's, or the container's if that is ``single``; ``gpus`` are those of the partition, ``places`` say how many on
+    which servers.
     """
 
     record: JobRecord
     gpus: int
     name: str
     places: tuple[tuple[str, int], ...]
-    container: Container | None = None
+    single: bool = False
     place: int = 0
 
     @property
     def containers(self) -> tuple[Container, ...]:
         """What is stopped."""
-        return tuple(self.record.containers.values()) if self.container is None else (self.container,)
+        containers = self.record.containers
+        return (containers[self.name],) if self.single else tuple(containers.values())
+
+    @property
+    def container_ids(self) -> tuple[str, ...]:
+        """Which container that is, if it is not all of a job."""
+        return (self.name,) if self.single else ()
 
 
 COST_BASE_S = 300
@@ -87,9 +94,7 @@ def _may_be_stopped(one: Borrowed, most: int) -> bool:
     job, tenure = record.job, record.tenure
     if job.unmanaged or record.requeued or record.decisions or tenure.unstoppable or len(tenure.preempted) >= most:
         return False
-    return (
-        one.container is not None or not job.one_attempt
-    )  # to stop all of a job that cannot start anew would be its end
+    return one.single or not job.one_attempt  # to stop all of a job that cannot start anew would be its end
 
 
 def safe_until_s(record: JobRecord, now_s: float) -> float:
@@ -117,7 +122,7 @@ def _charge(core: Core, vc: str, partition: str) -> list[Borrowed]:
         for one in _units(core, record, partition):
             if one.gpus <= left:
                 left -= one.gpus
-            elif one.container is None or not one.container.application_master:
+            elif not one.single or not one.containers[0].application_master:
                 borrowed.append(one)
     return borrowed
 
@@ -127,7 +132,16 @@ def _by_start(record: JobRecord) -> tuple[float, float, str]:
 
 
 def _units(core: Core, record: JobRecord, partition: str) -> list[Borrowed]:
-    """List what of a job is charged as a whole: all of one with a gang, else each container, in the order in which they came."""
+    """List what of a job is charged as a whole, until something of the job changes."""
+    known = core.preemption.units.setdefault(record.job.job_id, {})
+    units = known.get(partition)
+    if units is None:
+        units = known[partition] = _units_of(core, record, partition)
+    return units
+
+
+def _units_of(core: Core, record: JobRecord, partition: str) -> list[Borrowed]:
+    """Work it out: all of a job with a gang, else each container, in the order in which they came."""
     servers = core.state.servers
     held = [
         one
@@ -137,7 +151,7 @@ def _units(core: Core, record: JobRecord, partition: str) -> list[Borrowed]:
     if record.gang is None:
         held.sort(key=lambda one: one.container_id)
         return [
-            Borrowed(record, one.resource.gpus, one.container_id, ((one.server_id, one.resource.gpus),), one, place)
+            Borrowed(record, one.resource.gpus, one.container_id, ((one.server_id, one.resource.gpus),), True, place)  # noqa: FBT003 - a field, by place
             for place, one in enumerate(held)
         ]
     places: dict[str, int] = {}

@@ -140,10 +140,11 @@ def plan_of(core: Core, want: JobWant, found: Found) -> Plan:
 
 
 def _victim(one: Candidate) -> Victim:
-    record, container = one.borrowed.record, one.borrowed.container
+    record = one.borrowed.record
     assert record.started_s is not None
-    named = () if container is None else (container.container_id,)
-    return Victim(record.job.job_id, record.job.attempt, one.gpus, one.cost, record.started_s, named)
+    return Victim(
+        record.job.job_id, record.job.attempt, one.gpus, one.cost, record.started_s, one.borrowed.container_ids
+    )
 
 
 def _warn(core: Core, plan: Plan, victim: Victim) -> int:
@@ -261,7 +262,7 @@ def _stop(core: Core, record: JobRecord, plan: Plan, found: Found) -> int:
 
 
 def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None:
-    victim, container = one.borrowed.record, one.borrowed.container
+    victim = one.borrowed.record
     core.preemption.stopped_s.append(core.now_s)
     core.counters.preempted += 1
     lost_gpu_s = one.gpus * (core.now_s - safe_until_s(victim, core.now_s))
@@ -269,7 +270,7 @@ def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None
         not victim.tenure.preempted or victim.tenure.preempted[-1].at_s != core.now_s
     ):  # several of its containers count once
         victim.tenure.preempted += (Preempted(core.now_s, plan.job_id, record.job.vc, lost_gpu_s),)
-    if container is None:
+    if not one.borrowed.single:
         text = (
             f"preempted for job {plan.job_id} of {record.job.vc}, which is within its quota: it starts anew as a whole"
         )
@@ -319,7 +320,7 @@ def on_checkpoint_reported(core: Core, event: CheckpointReported) -> None:
     record = core.running.get(event.job_id)
     if record is not None:
         record.tenure.checkpoint_s = core.now_s
-        core.preemption.use_changed(record.job.vc)
+        core.preemption.job_changed(event.job_id, record.job.vc)
         core.touched[event.job_id] = None
 
 

@@ -11,7 +11,7 @@ from yarn_gpu_sched.model.preemption import Mode, Plan
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
-    from yarn_gpu_sched.engine.loans import Loans
+    from yarn_gpu_sched.engine.loans import Borrowed, Loans
     from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -31,7 +31,8 @@ class Preemption:
     to go on with it.
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
-    ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes.
+    ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes; of
+    what: the ``units`` of each running job, by partition.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -45,6 +46,7 @@ class Preemption:
         self.changes: dict[str, int] = {}
         self.limits_changes = 0
         self.loans: dict[str, dict[str, Loans]] = {}
+        self.units: dict[str, dict[str, list[Borrowed]]] = {}
 
     @property
     def off(self) -> bool:
@@ -84,13 +86,24 @@ class Preemption:
         self.loans.clear()
 
     def use_changed(self, vc: str) -> None:
-        """Note that what a virtual cluster uses changed, or that something of a job that runs there did."""
+        """Note that what a virtual cluster uses changed."""
         self.loans.pop(vc, None)
+
+    def job_changed(self, job_id: str, vc: str) -> None:
+        """Note that something of a job changed that runs in a virtual cluster."""
+        self.units.pop(job_id, None)
+        self.loans.pop(vc, None)
+
+    def servers_changed(self) -> None:
+        """Note that servers may be in other partitions."""
+        self.units.clear()
+        self.loans.clear()
 
     def forget(self, job_id: str) -> None:
         """Forget a job."""
         self.plans.pop(job_id, None)
         self.observed.pop(job_id, None)
+        self.units.pop(job_id, None)
         self.agenda.strike(job_id)
 
     def clear(self) -> None:
@@ -98,7 +111,7 @@ class Preemption:
         self.plans.clear()
         self.agenda.clear()
         self.observed.clear()
-        self.loans.clear()
+        self.servers_changed()
 
 
 def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:

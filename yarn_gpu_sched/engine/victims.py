@@ -84,9 +84,9 @@ def warned(core: Core, want: JobWant, plan: Plan) -> Candidates:
     found: list[Borrowed] = []
     for vc in _lenders(core, want):
         for one in loans_of(core, vc, want.partition).all:
-            job, containers = one.record.job, () if one.container is None else (one.container.container_id,)
+            job = one.record.job
             may_be = not one.record.requeued and not one.record.tenure.unstoppable
-            if may_be and (job.job_id, job.attempt, containers) in named:
+            if may_be and (job.job_id, job.attempt, one.container_ids) in named:
                 found.append(one)
     now_s = core.now_s
     costs = costs_of([one.gpus for one in found], [safe_until_s(one.record, now_s) for one in found], now_s)
