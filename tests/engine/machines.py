@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from tests.engine.world import World
 from yarn_gpu_sched.engine import Engine
-from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob, RequeueJob
+from yarn_gpu_sched.engine.commands import AnyDecision, PlaceGang, RefuseJob, RequeueJob
 from yarn_gpu_sched.engine.events import (
     ContainerReleased,
     ContainerSeen,
@@ -52,10 +52,10 @@ class EngineMachine(RuleBasedStateMachine):
     policy: Policy
     world: World
 
-    def begin(self, engine: Engine, policy: Policy) -> None:
+    def begin(self, engine: Engine, policy: Policy, world: World | None = None) -> None:
         self.policy = policy
-        self.world = World(engine=engine)
-        self.open: dict[int, PlaceGang | RefuseJob | RequeueJob] = {}
+        self.world = world or World(engine=engine)
+        self.open: dict[int, AnyDecision] = {}
         self.collided: set[int] = set()
         self.made = 0
         self.register(settle_left_s=0.0)
