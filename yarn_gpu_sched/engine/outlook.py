@@ -6,6 +6,7 @@ order are not counted, and a job that says how long it runs may end at any other
 
 from collections.abc import Iterator
 
+from yarn_gpu_sched.engine.causes import kept_by_gang
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.ends import Ending, Ends, Lacks, ends_that_help
 from yarn_gpu_sched.engine.exceeding import GPUS, Excess, over_limits, over_maxima, over_quota
@@ -14,6 +15,7 @@ from yarn_gpu_sched.engine.holders import Holders
 from yarn_gpu_sched.engine.lacking import Lack, lacking, said
 from yarn_gpu_sched.engine.limits import barred, used_by_job
 from yarn_gpu_sched.engine.phrases import listed, span
+from yarn_gpu_sched.engine.reserving import is_over_quota
 from yarn_gpu_sched.engine.standstill import standstill
 from yarn_gpu_sched.engine.views import Outlook
 from yarn_gpu_sched.engine.waiting import waiting_reason
@@ -52,7 +54,9 @@ def _kept(core: Core, record: JobRecord, code: ReasonCode, now_s: float) -> Outl
     if plan is not None and code is ReasonCode.HELD:
         return _reclaimed(plan, now_s)
     reservation = core.reservations.by_job.get(record.job.job_id)
-    return None if reservation is None or code is not ReasonCode.RESERVED else _reserved(reservation, now_s)
+    if reservation is None or code is not ReasonCode.RESERVED:
+        return None
+    return _reserved(reservation, now_s, over_quota=is_over_quota(core, reservation))
 
 
 def _reclaimed(plan: Plan, now_s: float) -> Outlook:
@@ -67,16 +71,18 @@ def _reclaimed(plan: Plan, now_s: float) -> Outlook:
     return Outlook((f"{who}, being stopped for it",), when, job_ids=tuple(jobs[:NAMED_MAX]))
 
 
-def _reserved(one: Reservation, now_s: float) -> Outlook:
+def _reserved(one: Reservation, now_s: float, *, over_quota: bool) -> Outlook:
     """Say when a gang starts for which places are kept."""
-    who = f"the end{'s' if len(one.awaited) > 1 else ''} of {listed(one.awaited or ['jobs that have ended'])}"
-    change = f"{who}, where places are kept for it, or room anywhere before"
+    who = f"the end{'s' if len(one.awaited) > 1 else ''} of {listed(one.awaited)}" if one.awaited else "what comes free"
+    changes = [f"{who}, where places are kept for it, or room anywhere before"]
+    if over_quota:
+        changes.append("more of its queue's quota free: until then jobs within their quotas may take what is kept")
     if one.ready_s is None:
-        return Outlook((change,), "unknown: not all who hold the rest say how long they run", job_ids=one.awaited)
-    left_s = max(0.0, one.ready_s - now_s)
-    return Outlook(
-        (change,), f"in {span(left_s)}, if all who hold the rest end when they say", left_s, job_ids=one.awaited
-    )
+        when, left_s = "unknown: not all who hold the rest say how long they run, or they have run longer", None
+    else:
+        left_s = max(0.0, one.ready_s - now_s)
+        when = f"{f'in {span(left_s)}' if left_s else 'by now'}, if all who hold the rest end when they say"
+    return Outlook(tuple(changes), when, left_s, job_ids=one.awaited)
 
 
 def _job_limit(core: Core, want: JobWant) -> Outlook:
@@ -107,6 +113,8 @@ class _Outlook:
             self._excesses = over_maxima(core, want, self._barred[0])
             self._barred = self._barred[1:]
         self._pause_s = max(0.0, want.record.backoff_until_s - now_s)
+        reservations = core.reservations.by_job.values()
+        self._reserved = [one for one in reservations if one.partition == want.partition and one.job_id != want.job_id]
 
     def answer(self) -> Outlook:
         """Put it together, the nearest change first."""
@@ -151,6 +159,7 @@ class _Outlook:
         if lacks:
             yield said(lacks)
         yield self._ending(ends)
+        yield from self._passing()
         if not self._excesses and want.gpus and (whose := holders.of_partition()):
             yield whose
 
@@ -193,6 +202,22 @@ class _Outlook:
             level = Level(level + 1) if level < self._record.ceiling else None
             due_s += self._core.ladder.step_s(self._record)
 
+    def _passing(self) -> Iterator[str]:
+        """Say of the gang that has most time left how long one may run at most to end before it needs what is kept for it."""
+        kept = dict(kept_by_gang(self._core, self._want.partition)) if self._reserved else {}
+        known = [(one.ready_s, one.job_id) for one in self._reserved if one.ready_s is not None and one.job_id in kept]
+        if self._excesses or not known:
+            return
+        ready_s, job_id = max(known)
+        most_s, declared_s = int(ready_s - self._now_s), self._core.in_force.declared_s(self._record)
+        if most_s < 1 or (declared_s is not None and declared_s <= most_s):
+            return
+        if self._want.gpus <= self._reason.gpus_free + kept[job_id]:
+            yield (
+                f"a run time of at most {most_s} s (tag runtime:SECONDS): it would end before {listed([job_id])} needs the "
+                f"{kept[job_id]} GPUs that are kept for it"
+            )
+
     # Ends
 
     def _ending(self, ends: Ends) -> str:
@@ -216,8 +241,15 @@ class _Outlook:
         found = list(self._relaxed())
         if ends.last_s is not None:
             ends_s = max(ends.last_s - self._now_s, self._pause_s)
-            found.append((ends_s, f"in about {span(ends_s)}, {_grounds(ends.needed)}"))
+            found.append((ends_s, f"in about {span(ends_s)}, {_grounds(ends.needed)}{self._uncounted}"))
         return min(found) if found else (None, f"unknown: {self._why_unknown(ends)}")
+
+    @property
+    def _uncounted(self) -> str:
+        """Say who may take before what comes free."""
+        if self._reserved:
+            return "; neither jobs before it in order nor those with a reservation are counted"
+        return "; jobs before it in order are not counted"
 
     @staticmethod
     def _why_unknown(ends: Ends) -> str:
@@ -259,4 +291,4 @@ def _grounds(needed: tuple[Ending, ...]) -> str:
     ends = f"if {listed(ids)} ends {says}" if len(ids) == 1 else f"if {listed(ids)} end when they said"
     if by_queue and len(ids) > 1:
         ends = f"if {listed(ids)} end when they said, or as their queues expect"
-    return f"{ends}; jobs before it in order are not counted"
+    return ends

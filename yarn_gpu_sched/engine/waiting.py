@@ -18,6 +18,7 @@ from yarn_gpu_sched.model.decision import Decision
 from yarn_gpu_sched.model.delay import CAUSES, Cause
 from yarn_gpu_sched.model.job_record import JobRecord, ask_key
 from yarn_gpu_sched.model.reason import ReasonCode, WaitingReason
+from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.tag import shown
 
 NAMED_MAX = 5
@@ -213,14 +214,21 @@ class _Answer:
     def _reserved(self, code: ReasonCode) -> WaitingReason:
         """Say where places are kept for it, since when, and who holds the rest."""
         core, line = self._core, self._want.line
-        one, now_s = core.reservations.by_job[self._want.job_id], core.now_s
+        one, kept_gpus = core.reservations.by_job[self._want.job_id], self._want.held.gpus
         forbidden = f"; {line.forbidden.sentence}" if line.forbidden is not None else ""
-        where = listed(one.server_ids, NAMED_MAX)
-        kept = f"{self._want.held.gpus} GPUs are kept for it on {where}, since {now_s - one.since_s:.0f} s"
-        rest = f"; the rest when {listed(one.awaited, NAMED_MAX)} end" if one.awaited else ""
-        if rest and one.ready_s is not None:
-            rest += f", which is expected in {max(0.0, one.ready_s - now_s):.0f} s"
-        return self._say(code, f"{self._asks()}{forbidden}; {kept}{rest}")
+        age = f"its reservation is {core.now_s - one.since_s:.0f} s old"
+        kept = f"{kept_gpus} of {one.gpus} GPUs are kept for it on {listed(one.server_ids, NAMED_MAX)}"
+        rest = "" if kept_gpus >= one.gpus else self._rest(one)
+        return self._say(code, f"{self._asks()}{forbidden}; {age}: {kept}{rest}")
+
+    def _rest(self, one: Reservation) -> str:
+        """Say who holds what is not kept yet, and until when."""
+        if not one.awaited:
+            return ", the rest as it comes free"
+        who = f"{listed(one.awaited, NAMED_MAX)} end{'s' if len(one.awaited) == 1 else ''}"
+        if one.ready_s is None:
+            return f", the rest when {who}, and nobody knows when that is"
+        return f", the rest when {who}, expected in {max(0.0, one.ready_s - self._core.now_s):.0f} s"
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""
