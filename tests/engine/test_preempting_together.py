@@ -77,3 +77,26 @@ def test_it_is_told_when_others_are_stopped_again_after_it_was_in_vain() -> None
     assert preview.hindrances == ("it was in vain before, so nobody is stopped for another 120 s",)
     world.step(world.now_s + AFTER_S, obey=False)
     assert world.warned()[-1] == "a2"
+
+
+def test_it_is_looked_again_when_a_server_goes_or_a_job_moves() -> None:
+    """By either `root.p` uses less, and is within its quota with `x1`."""
+    for change in ("server", "job"):
+        world = Reclaiming(4, 4, 4, 4)
+        world.configure("root.p", quota_gpus=6)
+        world.configure("root.p.x", quota_gpus=4)
+        world.configure("root.p.y", quota_gpus=4)
+        world.configure("root.a", quota_gpus=0)
+        world.gang("y1", 4, 1, "root.p.y")
+        for turn in range(3):
+            world.gang(f"a{turn}", 4, 1)
+        world.step(1_000.0)
+        world.gang("x1", 4, 1, "root.p.x")
+        world.step(2_000.0)
+        assert world.warned() == []
+        if change == "server":
+            world.remove(world.live("y1")[0].server_id)
+        else:
+            world.submit("y1", "gang:4x1", vc="root.b")
+        world.step(3_000.0)
+        assert len(world.stopped()) == 1

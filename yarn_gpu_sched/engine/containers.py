@@ -45,6 +45,7 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
     if use.gpus:
         core.commands.append(bind(container))
     core.queue.wake_spare(use.server.partition)
+    core.preemption.changed(use.server.partition)
     core.changed(record)
 
 

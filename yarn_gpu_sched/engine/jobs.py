@@ -89,6 +89,7 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     if moves:
         core.move(record, job.vc)
         core.thresholds.stale = True  # its masters count for another one
+        core.preemption.changed_everywhere()  # what it holds too: others borrow
         record.backoff = None  # the limit that it ran into may have been its virtual cluster's
     core.state.move_job(record, job)
     if moves:

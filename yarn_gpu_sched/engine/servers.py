@@ -27,6 +27,7 @@ def on_server_changed(core: Core, event: ServerChanged) -> None:
 def _partition_changes(core: Core, server: Server) -> None:
     core.thresholds.stale = True
     core.preemption.servers_changed()
+    core.preemption.changed(server.partition)  # what queues use may be less
     core.changed_partitions[server.partition] = None
     if server.partition_shared or server.partition in core.index.lending:
         core.changed_partitions[""] = None
