@@ -165,6 +165,27 @@ def preemption_plan(text: str = "") -> preemption_pb2.PreemptionPlan:
     )
 
 
+def reservation(text: str = "", **fields: object) -> cluster_pb2.Reservation:
+    """Return what is kept for a gang on two servers; every name holds ``text``."""
+    one = cluster_pb2.Reservation(
+        job_id=f"{APPLICATION}{text}",
+        virtual_cluster=f"root.research{text}",
+        partition=text,
+        gpus=8,
+        kept_gpus=3,
+        level=1,
+        servers=[
+            cluster_pb2.ReservedServer(server_id=f"gpu-a1:45454{text}", gpus=4, kept_gpus=3),
+            cluster_pb2.ReservedServer(server_id=f"gpu-a2:45454{text}", gpus=4),
+        ],
+        age_s=125.0,
+        ready_in_s=725.0,
+        awaited_job_ids=[f"application_1764450000000_0002{text}", f"application_1764450000000_0003{text}"],
+    )
+    one.MergeFrom(cluster_pb2.Reservation(**fields))  # type: ignore[arg-type] # checked by protobuf
+    return one
+
+
 @dataclass
 class Canned(
     jobs_pb2_grpc.JobsServiceServicer,
@@ -179,6 +200,8 @@ class Canned(
     outlooks: dict[str, reason_pb2.Outlook] = field(default_factory=lambda: {APPLICATION: outlook("")})
     delays: list[jobs_pb2.DelayRow] = field(default_factory=lambda: [delay_row("root.research")])
     cluster_id: str = "c1"
+    reservations: list[cluster_pb2.Reservation] = field(default_factory=list)
+    reservations_left_out: int = 0
     plan: preemption_pb2.PreemptionPlan = field(default_factory=preemption_plan)
     preview: preemption_pb2.PreviewPreemptionResponse | None = None
     reason: str = "the demonstration"
@@ -217,7 +240,15 @@ class Canned(
     def GetCluster(
         self, request: cluster_pb2.GetClusterRequest, context: grpc.ServicerContext
     ) -> cluster_pb2.GetClusterResponse:
-        return cluster_pb2.GetClusterResponse(cluster_id=self.cluster_id, connected=True, servers=len(self.servers))
+        return cluster_pb2.GetClusterResponse(
+            cluster_id=self.cluster_id,
+            connected=True,
+            capacity=resource(8),
+            used=resource(6),
+            servers=len(self.servers),
+            reservations=self.reservations,
+            reservations_left_out=self.reservations_left_out,
+        )
 
     def ListServers(
         self, request: cluster_pb2.ListServersRequest, context: grpc.ServicerContext

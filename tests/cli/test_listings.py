@@ -15,12 +15,14 @@ from tests.cli.canned import (
     delay_row,
     job_view,
     outlook,
+    reservation,
     server_view,
     share,
     vc_use,
 )
 from yarn_gpu_sched.cli import documents, ygs
-from yarn_gpu_sched.protocol.v1 import job_pb2
+from yarn_gpu_sched.cli.reservation_documents import ReservationDocument, ReservedServerDocument
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2
 
 HOSTILE = (
     "\x1b[31mX\x1b]0;owned\x07\x1b[2J\x9b31m\x85\x7f\r\n\x00\b\u202eevil\u2066\u200b\u2028[bold]m[/bold][/] :boom: \\"
@@ -55,6 +57,7 @@ def hostile(canned: Canned) -> None:
     canned.outlooks = {APPLICATION: outlook(HOSTILE)}
     canned.delays = [delay_row(HOSTILE)]
     canned.cluster_id = HOSTILE
+    canned.reservations = [reservation(HOSTILE)]
 
 
 @pytest.mark.parametrize("command", READS, ids=" ".join)
@@ -216,6 +219,90 @@ def test_servers_show_which_gpus_are_free(run: Run) -> None:
     output = run("servers").output
     assert output.splitlines()[1].split()[:5] == ["gpu-a1:45454", "/rack-a", "running", "1/4", "1-3"]
     assert "c1: 1 servers" in output
+
+
+def test_servers_show_what_is_kept_for_whom(canned: Canned, run: Run) -> None:
+    canned.servers.append(server_view())
+    canned.servers[1].server.server_id = "gpu-a2:45454"
+    canned.reservations = [reservation(), reservation(job_id="second", over_quota=True, kept_gpus=1)]
+    canned.reservations_left_out = 2
+    header, first, second, *below = run("servers").output.splitlines()
+    assert header.split() == ["SERVER", "RACK", "STATE", "GPUS", "FREE", "KEPT", "MEMORY", "VCORES", "RUNS"]
+    assert (first.split()[5:9], second.split()[5:9]) == (["3/4", "#1", "3/4", "#2"], ["0/4", "#1", "0/4", "#2"])
+    text = re.sub(r"\s+", " ", " ".join(below))
+    assert text.startswith(
+        f"kept for gangs that have waited too long: #1 {APPLICATION} of root.research: 3 of its 8 GPUs, since 2m05s; 3 of 4 on "
+        "gpu-a1:45454, 0 of 4 on gpu-a2:45454; the rest when application_1764450000000_0002 and application_1764450000000_0003 "
+        "end, expected in 12m #2 second of root.research: 1 of its 8 GPUs, since 2m05s;"
+    )
+    assert (
+        "expected in 12m; it would borrow, so jobs within their quotas may take them and 2 more c1: 2 servers" in text
+    )
+    assert text.endswith("6 of 8 GPUs in use, 4 of them kept, 0 jobs running, 0 pending; resource manager connected")
+    assert max(map(len, run("servers").output.splitlines())) <= 80
+
+
+def test_what_is_kept_on_a_server_is_never_cut(canned: Canned, run: Run) -> None:
+    canned.servers[0].server.rack = f"/rack-{'a' * 40}"
+    canned.reservations = [reservation(job_id=f"job-{number}") for number in range(4)]
+    row = run("servers").output.splitlines()[1]
+    assert "3/4 #1 3/4 #2 3/4 #3 3/4 #4" in row
+    assert len(row) <= 80
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"ready_in_s": None}, "; the rest when a and b end, nobody knows when"),
+        ({"ready_in_s": 0.4}, "; the rest when a and b end, expected by now"),
+        ({"awaited_job_ids": ["a"]}, "; the rest when a ends, expected in 5m00s"),
+        ({"awaited_job_ids": list("abcd")}, "; the rest when a, b, c and others end, expected in 5m00s"),
+        ({"awaited_job_ids": []}, "; the rest, expected in 5m00s"),
+        ({"kept_gpus": 8}, "8 of its 8 GPUs, since 2m05s; 4 of 4 on s0"),
+        ({"partition": "fast"}, 'of root.a in partition "fast": 4 of'),
+        ({"servers": 10}, "4 of 4 on s7 and on 2 servers more; the rest"),
+    ],
+)
+def test_each_reservation_is_a_sentence(canned: Canned, run: Run, changed: dict[str, Any], says: str) -> None:
+    given: dict[str, Any] = {
+        "gpus": 8,
+        "kept_gpus": 4,
+        "ready_in_s": 300.0,
+        "awaited_job_ids": ["a", "b"],
+        "servers": 1,
+    }
+    given |= changed
+    names = [f"s{number}" for number in range(given.pop("servers"))]
+    servers = [cluster_pb2.ReservedServer(server_id=name, gpus=4, kept_gpus=4) for name in names]
+    canned.reservations = [
+        cluster_pb2.Reservation(job_id="j", virtual_cluster="root.a", servers=servers, age_s=125, **given)
+    ]
+    text = re.sub(r"\s+", " ", run("servers").output)
+    assert says in text
+    assert ("the rest" in text) == ("kept_gpus" not in changed)
+
+
+def test_reservations_as_json_have_every_field(canned: Canned, run: Run) -> None:
+    canned.reservations = [reservation("x", over_quota=True), reservation()]
+    canned.reservations[1].ClearField("ready_in_s")
+    canned.reservations_left_out = 3
+    document = msgspec.json.decode(run("servers", "--json").output, type=documents.ServersDocument)
+    assert document.reservations_left_out == 3
+    first, second = document.reservations
+    assert first == ReservationDocument(
+        job_id=f"{APPLICATION}x",
+        virtual_cluster="root.researchx",
+        partition="x",
+        gpus=8,
+        kept_gpus=3,
+        level=1,
+        servers=(ReservedServerDocument("gpu-a1:45454x", 4, 3), ReservedServerDocument("gpu-a2:45454x", 4, 0)),
+        age_s=125.0,
+        ready_in_s=725.0,
+        awaited_job_ids=("application_1764450000000_0002x", "application_1764450000000_0003x"),
+        over_quota=True,
+    )
+    assert (second.ready_in_s, second.over_quota) == (None, False)
 
 
 def test_vcs_show_quota_and_use(run: Run) -> None:

@@ -25,8 +25,8 @@ def test_who_has_one_is_told_what_is_kept_and_who_holds_the_rest() -> None:
     assert told(world, "g") == (
         ReasonCode.RESERVED,
         (
-            "asks 4 GPUs at once, 4 x 1; its reservation is 7 s old: 2 of 4 GPUs are kept for it on s1, the rest when r5 and r6 end, "
-            "and nobody knows when that is"
+            "asks 4 GPUs at once, 4 x 1; its reservation is 7 s old: 2 of 4 GPUs are kept for it on s1, "
+            "the rest when r5 and r6 end, and nobody knows when that is"
         ),
     )
     found = outlook(world, "g")

@@ -18,6 +18,7 @@ from yarn_gpu_sched.cli.preemption_documents import (
     PreemptionDocument,
     PreviewDocument,
 )
+from yarn_gpu_sched.cli.reservation_documents import ReservationDocument
 
 State = Literal["unknown", "pending", "running", "ended"]
 ServerStateName = Literal["unknown", "running", "draining", "unhealthy"]
@@ -152,7 +153,7 @@ class WhyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GpuDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A GPU; ``job_id`` null: free; ``container_id`` null although it has a job: its commit is awaited."""
+    """A GPU; ``job_id`` null: free; ``container_id`` null although it has a job: it is kept for that, or its commit is awaited."""
 
     index: int
     job_id: str | None
@@ -174,9 +175,14 @@ class ServerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`ygs servers --json`, in order of server ids."""
+    """`ygs servers --json`, in order of server ids; what is kept for gangs that waited too long, in the order in which it is kept.
+
+    ``reservations_left_out``: further ones than fit into the service's answer.
+    """
 
     servers: tuple[ServerDocument, ...]
+    reservations: tuple[ReservationDocument, ...]
+    reservations_left_out: int
 
 
 class PartitionShareDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,6 +12,8 @@ from yarn_gpu_sched.cli.convert import server_document, server_state_name
 from yarn_gpu_sched.cli.documents import ServersDocument
 from yarn_gpu_sched.cli.jobs import as_json
 from yarn_gpu_sched.cli.output import console, index_ranges, memory, print_json, table, text
+from yarn_gpu_sched.cli.reservation_documents import reservation_document
+from yarn_gpu_sched.cli.reservations import kept_on_servers, print_reservations
 from yarn_gpu_sched.cli.service_option import connected, service_option
 
 if TYPE_CHECKING:
@@ -24,22 +26,36 @@ _STYLES = {"running": "green", "draining": "yellow", "unhealthy": "red"}
 @as_json
 @service_option
 def servers(json_: bool, service: str | None) -> None:  # noqa: FBT001 - click passes flags
-    """List servers with what is used and which GPUs are free."""
+    """List servers with what is used and which GPUs are free; below, what is kept for gangs that have waited too long.
+
+    KEPT is how many GPUs are kept there of how many, and the number of the line below that says for whom.
+    """
     with connected(service) as client:
         views = list(client.servers())
         cluster = client.cluster()
+    reservations = tuple(map(reservation_document, cluster.reservations))
     if json_:
-        print_json(ServersDocument(tuple(map(server_document, views))))
+        print_json(
+            ServersDocument(tuple(map(server_document, views)), reservations, cluster.reservations_left_out),
+        )
         return
     out = console()
-    out.print(_servers(views) if views else text("no servers"))
+    out.print(_servers(views, kept_on_servers(reservations)) if views else text("no servers"))
+    if reservations or cluster.reservations_left_out:
+        print_reservations(out, reservations, cluster.reservations_left_out)
     out.print(text(_total(cluster)))
 
 
-def _servers(views: list[cluster_pb2.ServerView]) -> Table:
+def _servers(views: list[cluster_pb2.ServerView], kept: dict[str, str]) -> Table:
+    """List the servers; what is kept has a column where anything is."""
     numbers = ("GPUS", "MEMORY", "VCORES", "RUNS")
-    columns = ("SERVER", "RACK", "STATE", "GPUS", "FREE", "MEMORY", "VCORES", "RUNS")
-    return table(columns, map(_server_row, views), numbers=numbers, folded=("SERVER",))
+    columns = ("SERVER", "RACK", "STATE", "GPUS", "FREE", *(["KEPT"] if kept else []), "MEMORY", "VCORES", "RUNS")
+    rows = []
+    for view in views:
+        row = _server_row(view)
+        mark = (text(kept.get(view.server.server_id, "-")),) if kept else ()
+        rows.append((*row[:5], *mark, *row[5:]))
+    return table(columns, rows, numbers=numbers, whole=("KEPT",), folded=("SERVER",))
 
 
 def _server_row(view: cluster_pb2.ServerView) -> tuple[Text, ...]:
@@ -58,8 +74,10 @@ def _server_row(view: cluster_pb2.ServerView) -> tuple[Text, ...]:
 
 def _total(cluster: cluster_pb2.GetClusterResponse) -> str:
     link = "connected" if cluster.connected else "NOT connected: nothing is placed"
+    kept_gpus = sum(one.kept_gpus for one in cluster.reservations)
+    kept = f", {kept_gpus} of them kept" if kept_gpus else ""
     return (
         f"{cluster.cluster_id or 'no cluster'}: {cluster.servers} servers, {cluster.used.gpus} of "
-        f"{cluster.capacity.gpus} GPUs in use, {cluster.jobs_running} jobs running, {cluster.jobs_pending} pending; "
+        f"{cluster.capacity.gpus} GPUs in use{kept}, {cluster.jobs_running} jobs running, {cluster.jobs_pending} pending; "
         f"resource manager {link}"
     )
