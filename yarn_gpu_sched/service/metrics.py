@@ -22,24 +22,7 @@ class Metrics:
         self.broken_laws = self._counter("broken_laws", "Laws found broken by audit.", "law")
         self.recorder_drops = self._counter("recorder_drops", "Events that were not recorded.")
         self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
-        self.preemptions = self._counter("preemptions", "Jobs, or single containers, ordered to stop for others.")
-        self.preemptions_observed = self._counter(
-            "preemptions_observed", "Gangs for which others would have been stopped, while it is only observed."
-        )
-        self.preemption_mode = self._gauge("preemption_mode", "1 for the mode of preemption that holds.", "mode")
-        self.preemption_victims_late = self._gauge(
-            "preemption_victims_late", "Ordered to stop more than 10 s ago, and not ended."
-        )
-        self.reservations_made = self._counter(
-            "reservations_made", "Gangs for which places were kept because they had waited too long."
-        )
-        self.reservations_passed = self._counter(
-            "reservations_passed", "Decisions that went on what is kept for such gangs."
-        )
-        self.reservations = self._gauge("reservations", "Gangs for which places are kept now.")
-        self.reserved_gpus = self._gauge(
-            "reserved_gpus", "GPUs that stand idle now because they are kept for such gangs."
-        )
+        self._add_waits_cut_short()
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
@@ -61,6 +44,27 @@ class Metrics:
         self.link_up = self._gauge("link_up", "1 while a resource manager is connected.")
         self.link_epoch = self._gauge("link_epoch", "Epoch of the last resource manager.")
         self.watchers = self._gauge("watchers", "Callers that watch jobs.")
+
+    def _add_waits_cut_short(self) -> None:
+        """Add what tells of preemption and of reservations."""
+        self.preemptions = self._counter("preemptions", "Jobs, or single containers, ordered to stop for others.")
+        self.preemptions_observed = self._counter(
+            "preemptions_observed", "Gangs for which others would have been stopped, while it is only observed."
+        )
+        self.preemption_mode = self._gauge("preemption_mode", "1 for the mode of preemption that holds.", "mode")
+        self.preemption_victims_late = self._gauge(
+            "preemption_victims_late", "Ordered to stop more than 10 s ago, and not ended."
+        )
+        self.reservations_made = self._counter(
+            "reservations_made", "Gangs for which places were kept because they had waited too long."
+        )
+        self.reservations_passed = self._counter(
+            "reservations_passed", "Decisions that went on what is kept for such gangs."
+        )
+        self.reservations = self._gauge("reservations", "Gangs for which places are kept now.")
+        self.reserved_gpus = self._gauge(
+            "reserved_gpus", "GPUs that stand idle now because they are kept for such gangs."
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ygs_{name}", text, labels, registry=self.registry)
