@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 
 
 def waiting(core: Core) -> list[JobWant]:
-    """List the wants for which others may be stopped, as far as their waiting goes: of each line the first."""
+    """List the wants for which others may be stopped, as far as their waiting goes: of each line the first.
+
+    And note when the next of them will have waited long enough: nothing else but an event makes it anybody's turn.
+    """
     preemption = core.preemption
+    preemption.look_s = None
     if preemption.off or not core.session.settled or core.now_s < preemption.quiet_until_s:
         return []
     wants: list[JobWant] = []
@@ -55,9 +59,15 @@ def _first(core: Core, line: Line, room: float) -> JobWant | None:
     if line.demand.held_for in core.preemption.plans or room + line.any_want().held.gpus < line.gpus:
         return None
     record = line.first()
-    if record is None or not isinstance(record.want, JobWant) or not _has_waited(core, record, record.want):
+    want = None if record is None else record.want
+    if not isinstance(want, JobWant) or not want.gang or want.job_id in core.ahead:
         return None
-    return record.want
+    due_s = want.record.tenure.due_s(core.settings.preempt_after_s)
+    if due_s is not None and due_s > core.now_s:
+        look_s = core.preemption.look_s
+        core.preemption.look_s = due_s if look_s is None else min(due_s, look_s)
+        return None
+    return None if due_s is None else want
 
 
 def _is_fruitless(core: Core, line: Line) -> bool:
@@ -66,14 +76,6 @@ def _is_fruitless(core: Core, line: Line) -> bool:
         return False
     stamp, until_s = line.fruitless
     return stamp == core.preemption.stamp(line.demand.partition) and core.now_s < until_s
-
-
-def _has_waited(core: Core, record: JobRecord, want: JobWant) -> bool:
-    """Tell whether a job's gang has waited long enough, and nobody has just looked."""
-    if not want.gang or record.job.job_id in core.ahead:
-        return False
-    due_s = record.tenure.due_s(core.settings.preempt_after_s)
-    return due_s is not None and due_s <= core.now_s
 
 
 def begin(core: Core, want: JobWant) -> int:
@@ -347,5 +349,6 @@ def watch_all(core: Core) -> None:
     for record in core.state.jobs.values() if core.by_vc else ():
         if isinstance(record.want, JobWant):
             watch_waiting(core, record, record.want)
+    waiting(core)
     if preemption.quiet_until_s > core.now_s and not preemption.off:
         preemption.agenda.note(preemption.quiet_until_s, "")

@@ -28,7 +28,7 @@ class Preemption:
     ``mode`` is what the settings say until an operator says otherwise, and ``why`` what that one said. ``quiet_until_s``: nothing
     is stopped before. ``plans`` by the job for which others are stopped. ``stopped_s``: when victims were stopped in the last
     minute. ``observed``: when it was last shown for a job what would be stopped for it. ``agenda``: when to look for which job, or
-    to go on with it.
+    to go on with it; ``look_s``: when the next gang will have waited long enough, as the last pass saw it.
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
     ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes; of
@@ -43,6 +43,7 @@ class Preemption:
         self.stopped_s: deque[float] = deque()
         self.observed: dict[str, float] = {}
         self.agenda = Agenda()
+        self.look_s: float | None = None
         self.changes: dict[str, int] = {}
         self.limits_changes = 0
         self.loans: dict[str, dict[str, Loans]] = {}
@@ -110,12 +111,13 @@ class Preemption:
         """Forget what is under way, because a resource manager begins anew: who was warned is spared."""
         self.plans.clear()
         self.agenda.clear()
+        self.look_s = None
         self.observed.clear()
         self.servers_changed()
 
 
 def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
-    """Follow what a job wants now: since when its gang waits, and when it has waited long enough to have others stopped."""
+    """Follow what a job wants now: since when its gang waits."""
     preemption, job_id = core.preemption, record.job.job_id
     if want is None or not want.gang:
         preemption.look_no_more(job_id)
@@ -124,8 +126,3 @@ def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
     if record.tenure.ready_s is None:
         record.tenure.ready_s = core.now_s
     watch_reserving(core, record, want)
-    if preemption.off or job_id in preemption.plans:
-        return
-    due_s = record.tenure.due_s(core.settings.preempt_after_s)
-    if due_s is not None and due_s > core.now_s:
-        preemption.agenda.note(due_s, job_id)
