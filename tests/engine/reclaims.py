@@ -96,6 +96,10 @@ class Reclaiming(World):
         """List who was placed, in order."""
         return [one.job_id for one in self.commands if isinstance(one, PlaceGang)]
 
+    def kept(self, job_id: str) -> int:
+        """Count the GPUs that are kept for a job."""
+        return sum(mask.bit_count() for _, mask in self.engine.held().get(job_id, ()))
+
     def runs(self, job_id: str) -> bool:
         """Tell whether a job's gang runs."""
         return bool(self.live(job_id))

@@ -14,6 +14,7 @@ from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
 from yarn_gpu_sched.model.preemption import Preempted
+from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.tenants import Use
 
@@ -187,6 +188,10 @@ def lose_decision(core: Core) -> None:
     core.state.jobs["decided"].decisions.clear()
 
 
+def reserve_for_nobody(core: Core) -> None:
+    core.reservations.by_job["nobody"] = Reservation("nobody", 1, "none", 1, 0, (), 0.0, 0.0, None)
+
+
 def stop_too_often(core: Core) -> None:
     core.state.jobs["runs"].tenure.preempted = (Preempted(0.0, "waits", "root.a", 1.0),) * 4
 
@@ -274,6 +279,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (8, forget_limit),
     (8, forget_to_relax),
     (7, stop_too_often),
+    (9, reserve_for_nobody),
     (10, refuse_recovered),
     (10, refuse_without_reason),
     (10, refuse_what_might_run),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.engine.reclaims import Reclaiming
 from tests.engine.test_reserving import BOUND_S, Waiting
 
 
-def over_its_quota(quota_b: int = 4, **settings: float) -> Waiting:
+def over_its_quota(quota_b: int = 4) -> Waiting:
     """Let a gang of `root.a` for all eight GPUs have a reservation that would borrow; two GPUs are kept for it."""
-    world = Waiting(8, **settings)
+    world = Waiting(8)
     world.configure("root.a", quota_gpus=4)
     world.configure("root.b", quota_gpus=quota_b)
     for turn in range(6):
@@ -25,6 +26,25 @@ def test_who_is_within_its_quota_passes_a_gang_that_would_borrow() -> None:
     assert world.runs("b1")
     assert world.kept("g") == 1
     assert "g" in world.reserved
+
+
+def test_rather_than_have_others_stopped_it_goes_on_what_is_kept_for_a_gang_that_would_borrow() -> None:
+    """In the moment in which `a2` has run long enough to be stopped, `a1` ends, and what that leaves is kept for `g`."""
+    world = Reclaiming(8, reserve_after_s=1_500.0, preempt_min_run_s=3_000.0)
+    world.configure("root.a", quota_gpus=4)
+    world.configure("root.b", quota_gpus=4)
+    for name, gpus in (("a0", 4), ("a1", 2), ("a2", 2)):
+        world.gang(name, gpus, 1)
+    world.gang("g", 8, 1)
+    world.step(2_000.0)
+    world.gang("b1", 2, 1, "root.b")
+    world.step(2_999.0)
+    assert [one.job_id for one in world.engine.reservations()] == ["g"]
+    world.now_s = 3_000.0
+    world.end("a1")
+    world.step()
+    assert world.runs("b1")
+    assert world.warned() == []
 
 
 def test_it_is_placed_once_although_it_may_pass_for_two_reasons() -> None:

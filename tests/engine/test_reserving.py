@@ -28,10 +28,6 @@ class Waiting(Reclaiming):
         """Give the reservations."""
         return self.engine._core.reservations.by_job
 
-    def kept(self, job_id: str) -> int:
-        """Count the GPUs that are kept for a job."""
-        return sum(mask.bit_count() for _, mask in self.engine.held().get(job_id, ()))
-
 
 def stream(world: Waiting, until_s: float, every_s: float = 10.0, runs_s: float = 600.0) -> None:
     """Let jobs of one GPU come without end, more than there is room for, and each run for a while."""

@@ -206,7 +206,7 @@ def _on_reclaim(core: Core, intent: Reclaim) -> int:
         or want.line.forbidden is not None
     ):
         return _reject(core)
-    return preempting.begin(core, want)
+    return passing.pass_within_quota(core, want, _place) or preempting.begin(core, want)
 
 
 def _on_wake_at(core: Core, intent: WakeAt) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.finding import find_quietly, free_gpus
-from yarn_gpu_sched.engine.keeping import kept_for, let_go
-from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all
+from yarn_gpu_sched.engine.keeping import hand_over, kept_for, let_go
+from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all, taking_back
 from yarn_gpu_sched.engine.want import JobWant
 
 if TYPE_CHECKING:
@@ -36,41 +36,58 @@ class _Kept(NamedTuple):
 
 def let_pass(core: Core, place: Place) -> int:
     """Place jobs on what is kept for others; return the decisions made."""
-    kept = [one for one in [_kept(core, one) for one in core.reservations.by_job.values()] if one.gpus]
+    kept = _all_kept(core)
     if not kept:
         return 0
     decided = tried = 0
     in_vain: set[tuple[int, int]] = set()
     for want, passed in (*_within(core, kept), *_declaring(core, kept)):
         key = (want.line.number, len(passed))
-        room = free_gpus(core, want.partition, want.line.barred) + sum(one.gpus for one in passed)
         is_placed = want.record.want is not want  # it may be listed twice
-        if is_placed or key in in_vain or room < want.gpus or not core.may_go_on(want.line):
+        if is_placed or key in in_vain or _room(core, want, passed) < want.gpus or not core.may_go_on(want.line):
             continue
         if tried >= TRIED_MAX:
             break
         tried += 1
-        placed = _pass(core, want, [one.reservation for one in passed], place)
+        placed = _pass(core, want, passed, place)
         decided += placed
         if not placed:
             in_vain.add(key)
     return decided
 
 
-def _kept(core: Core, reservation: Reservation) -> _Kept:
-    record = core.state.jobs[reservation.job_id]
-    return _Kept(reservation, record.job.vc, sum(part.gpus for part in kept_for(core, record)))
+def pass_within_quota(core: Core, want: JobWant, place: Place) -> int:
+    """Place a gang within its quota on what is kept for gangs over theirs, rather than have others stopped for it."""
+    over = [one for one in _all_kept(core) if is_over_quota(core, one.reservation)]
+    passed = [one for one in over if one.vc != want.vc and one.reservation.partition == want.partition]
+    return _pass(core, want, passed, place) if passed and _room(core, want, passed) >= want.gpus else 0
+
+
+def _all_kept(core: Core) -> list[_Kept]:
+    found = []
+    for reservation in core.reservations.by_job.values():
+        record = core.state.jobs[reservation.job_id]
+        found.append(_Kept(reservation, record.job.vc, sum(part.gpus for part in kept_for(core, record))))
+    return [one for one in found if one.gpus]
+
+
+def _room(core: Core, want: JobWant, passed: list[_Kept]) -> int:
+    return free_gpus(core, want.partition, want.line.barred) + want.held.gpus + sum(one.gpus for one in passed)
 
 
 def _within(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept]]]:
-    """Give the first of each line within its quota, by how much of that is used, with the gangs over theirs that it may pass."""
+    """Give the first of each line within its quota, by how much of that is used, with the gangs over theirs that it may pass.
+
+    Where others are being stopped for a gang, the quota is promised to that.
+    """
     over = [one for one in kept if is_over_quota(core, one.reservation)]
-    if not over:
-        return
+    promised = taking_back(core)
     found = []
-    for (path, partition), lines in core.queue.standing.items():
+    for (path, partition), lines in core.queue.standing.items() if over else ():
         passed = [one for one in over if one.vc != path[-1] and one.reservation.partition == partition]
-        room = min(headroom(core, name, partition) for name in path) if passed else 0
+        if not passed or not promised.isdisjoint(path):
+            continue
+        room = min(headroom(core, name, partition) for name in path)
         found += [(-room, line, passed) for line in lines.values() if line.gpus <= room and _may_pass(line)]
     for _, line, passed in sorted(found, key=lambda one: (one[0], one[1].number)):
         record = line.first()
@@ -95,11 +112,11 @@ def _may_pass(line: Line) -> bool:
     return line.blocked and demand.gpus > 0 and not demand.held_for and not demand.application_master
 
 
-def _pass(core: Core, want: JobWant, passed: list[Reservation], place: Place) -> int:
+def _pass(core: Core, want: JobWant, passed: list[_Kept], place: Place) -> int:
     """Place a job on what is kept for others, who keep what that leaves; return the decisions made."""
-    owners = [core.state.jobs[one.job_id] for one in passed]
+    owners = [core.state.jobs[one.reservation.job_id] for one in passed]
     with core.state.transaction() as plan:
-        for record in owners:
+        for record in (want.record, *owners):
             for part in kept_for(core, record):
                 plan.release(part)
         placement = find_quietly(core, want.demand, want.line.barred)
@@ -107,6 +124,7 @@ def _pass(core: Core, want: JobWant, passed: list[Reservation], place: Place) ->
         return 0
     for record in owners:
         let_go(core, record)
+    hand_over(core, want.record)
     decided = place(core, want, placement)
     core.counters.passed += decided
     keep_all(core)

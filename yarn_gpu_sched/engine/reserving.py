@@ -54,10 +54,10 @@ def tend(core: Core, place: Place) -> int:
     _follow_all(core)
     keep_all(core)
     decided = 0
-    taking_back = _taking_back(core)
+    promised = taking_back(core)
     for reservation in in_order(core):
         record = core.state.jobs[reservation.job_id]
-        is_next = taking_back.isdisjoint(lineage(record.job.vc))
+        is_next = promised.isdisjoint(lineage(record.job.vc))
         if is_next and isinstance(record.want, JobWant) and core.may_go_on(record.want.line):
             decided += give(core, record.want, place)
     return decided
@@ -247,13 +247,13 @@ def keep_all(core: Core) -> None:
     """Keep what is free: for the first of each partition all that it takes, for the others so much as they may keep idle."""
     order = in_order(core)
     left: dict[str, int] = {}
-    taking_back = _taking_back(core)
+    promised = taking_back(core)
     for reservation in order:
         record, partition = core.state.jobs[reservation.job_id], reservation.partition
         if not isinstance(record.want, JobWant):
             let_go(core, record)
             continue
-        if not taking_back.isdisjoint(lineage(record.job.vc)):
+        if not promised.isdisjoint(lineage(record.job.vc)):
             continue
         room = room_for(core.state.tenants, core.in_force, record.want) if core.in_force.limited else None
         if partition not in left:
@@ -265,7 +265,7 @@ def keep_all(core: Core) -> None:
             left[partition] -= _keep(core, reservation, record, most)
 
 
-def _taking_back(core: Core) -> set[str]:
+def taking_back(core: Core) -> set[str]:
     """Name the queues for whose gangs others are being stopped: until those start, nothing else may use up the quota for it."""
     vcs = {core.state.jobs[job_id].job.vc for job_id in core.preemption.plans}
     return {path for vc in vcs for path in lineage(vc)}
