@@ -35,16 +35,22 @@ class _Kept(NamedTuple):
 
 
 def let_pass(core: Core, place: Place) -> int:
-    """Place jobs on what is kept for others; return the decisions made."""
+    """Place jobs on what is kept for others; return the decisions made.
+
+    Where others are being stopped for a gang, the quota is promised to that.
+    """
     kept = _all_kept(core)
     if not kept:
         return 0
     decided = tried = 0
     in_vain: set[tuple[int, int]] = set()
+    promised = taking_back(core)
     for want, passed in (*_within(core, kept), *_declaring(core, kept)):
         key = (want.line.number, len(passed))
         is_placed = want.record.want is not want  # it may be listed twice
-        if is_placed or key in in_vain or _room(core, want, passed) < want.gpus or not core.may_go_on(want.line):
+        if is_placed or key in in_vain or not promised.isdisjoint(want.line.group.path):
+            continue
+        if _room(core, want, passed) < want.gpus or not core.may_go_on(want.line):
             continue
         if tried >= TRIED_MAX:
             break
@@ -76,16 +82,12 @@ def _room(core: Core, want: JobWant, passed: list[_Kept]) -> int:
 
 
 def _within(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept]]]:
-    """Give the first of each line within its quota, by how much of that is used, with the gangs over theirs that it may pass.
-
-    Where others are being stopped for a gang, the quota is promised to that.
-    """
+    """Give the first of each line within its quota, by how much of that is used, with the gangs over theirs that it may pass."""
     over = [one for one in kept if is_over_quota(core, one.reservation)]
-    promised = taking_back(core)
     found = []
     for (path, partition), lines in core.queue.standing.items() if over else ():
         passed = [one for one in over if one.vc != path[-1] and one.reservation.partition == partition]
-        if not passed or not promised.isdisjoint(path):
+        if not passed:
             continue
         room = min(headroom(core, name, partition) for name in path)
         found += [(-room, line, passed) for line in lines.values() if line.gpus <= room and _may_pass(line)]
