@@ -151,7 +151,7 @@ def metric(joint: ServedJoint, name: str) -> float:
 
 
 def logged(joint: ServedJoint, event: str) -> list[dict[str, Any]]:
-    """Return what the service, since it was started, has written of an event to its log."""
+    """Return what services of this cluster have written of an event to their log."""
     whole, _, _ = joint.cluster.logs()["service"].read_text().rpartition("\n")
     told_of = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
     return [one for one in told_of if one["event"] == event]
