@@ -47,8 +47,11 @@ def waiting(core: Core) -> list[JobWant]:
     wants: list[JobWant] = []
     for (path, partition), lines in core.queue.standing.items():
         room = headroom(core, path[-1], partition)
-        firsts = [_first(core, line, room) for line in lines.values() if 0 < line.gpus <= room or line.demand.held_for]
-        wants += [want for want in firsts if want is not None]
+        for line in lines.values():
+            if 0 < line.gpus <= room or line.demand.held_for:
+                want = _first(core, line, room)
+                if want is not None:
+                    wants.append(want)
     return [want for want in wants if is_crowded(core, want.partition)]
 
 
