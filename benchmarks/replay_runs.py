@@ -42,14 +42,26 @@ def tenants(count: str) -> dict[str, float]:
     return _replayed(trace, "philly", read_quotas(PHILLY_QUOTAS, trace, sum(uniform(SERVERS))))
 
 
+def lending(checkpoint_every_s: str) -> dict[str, float]:
+    """Replay the week with `philly`, quotas and preemption: a job that is stopped loses all its work since its last checkpoint."""
+    trace = read_trace(PHILLY_WEEK)
+    quotas = read_quotas(PHILLY_QUOTAS, trace, sum(uniform(SERVERS)))
+    return _replayed(trace, "philly", quotas, preemption=True, checkpoint_every_s=float(checkpoint_every_s))
+
+
 def policy(name: str) -> dict[str, float]:
     """Replay the week with a policy."""
     return _replayed(read_trace(PHILLY_WEEK), name)
 
 
-def _replayed(trace: Trace, name: str, quotas: Quotas | None = None) -> dict[str, float]:
+def _replayed(
+    trace: Trace, name: str, quotas: Quotas | None = None, *, preemption: bool = False, checkpoint_every_s: float = 0.0
+) -> dict[str, float]:
+    scenario = Scenario(
+        SERVERS, domains=DOMAINS, quotas=quotas, preemption=preemption, checkpoint_every_s=checkpoint_every_s
+    )
     began_s = time.process_time()
-    done = replay(trace, Scenario(SERVERS, domains=DOMAINS, quotas=quotas), name).summary
+    done = replay(trace, scenario, name).summary
     cpu_s = time.process_time() - began_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     said = {name: getattr(done, name) for name in ("mean_jct_s", "p99_jct_s", "mean_queue_s", "preemptions", "events")}
@@ -113,6 +125,7 @@ def steady(gpus: int, sizes: list[int]) -> tuple[list[TraceJob], int]:
 RUNS: dict[str, Callable[[str], dict[str, float]]] = {
     "weeks": weeks,
     "tenants": tenants,
+    "lending": lending,
     "policy": policy,
     "size": size,
 }
