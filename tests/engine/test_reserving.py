@@ -89,7 +89,7 @@ def test_the_reservation_comes_with_the_bound_and_keeps_what_is_free() -> None:
     assert (world.reserved, world.kept("g")) == ({}, 0)
     world.step(100.0 + BOUND_S)
     assert (list(world.reserved), world.kept("g")) == (["g"], 2)
-    assert "its reservation is 0 s old: 2 of 4 GPUs are kept for it on s1, the rest when" in world.why("g")
+    assert "it waited too long, so 2 of 4 GPUs are kept for it on s1" in world.why("g")
     world.one("later")
     assert not world.runs("later")
     assert "2 are reserved for g, which waited too long" in world.why("later")

@@ -212,23 +212,13 @@ class _Answer:
         return self._say(code, f"{for_s}; {who} {are} being stopped for it" if jobs else for_s)
 
     def _reserved(self, code: ReasonCode) -> WaitingReason:
-        """Say where places are kept for it, since when, and who holds the rest."""
-        core, line = self._core, self._want.line
-        one, kept_gpus = core.reservations.by_job[self._want.job_id], self._want.held.gpus
+        """Say where places are kept for it, and who holds the rest; when that is expected is the outlook's to say."""
+        line, kept_gpus = self._want.line, self._want.held.gpus
+        one = self._core.reservations.by_job[self._want.job_id]
         forbidden = f"; {line.forbidden.sentence}" if line.forbidden is not None else ""
-        age = f"its reservation is {core.now_s - one.since_s:.0f} s old"
         kept = f"{kept_gpus} of {one.gpus} GPUs are kept for it on {listed(one.server_ids, NAMED_MAX)}"
-        rest = "" if kept_gpus >= one.gpus else self._rest(one)
-        return self._say(code, f"{self._asks()}{forbidden}; {age}: {kept}{rest}")
-
-    def _rest(self, one: Reservation) -> str:
-        """Say who holds what is not kept yet, and until when."""
-        if not one.awaited:
-            return ", the rest as it comes free"
-        who = f"{listed(one.awaited, NAMED_MAX)} end{'s' if len(one.awaited) == 1 else ''}"
-        if one.ready_s is None:
-            return f", the rest when {who}, and nobody knows when that is"
-        return f", the rest when {who}, expected in {max(0.0, one.ready_s - self._core.now_s):.0f} s"
+        rest = "" if kept_gpus >= one.gpus else f", the rest {_when_free(one)}"
+        return self._say(code, f"{self._asks()}{forbidden}; it waited too long, so {kept}{rest}")
 
     def _in_no_line(self) -> WaitingReason:
         over = over_job_limit(self._core.state, self._core.in_force, self._want) if self._core.by_vc else ""
@@ -366,6 +356,12 @@ class _Answer:
             gpus_free=self._gpus_free,
             servers_free=self._servers_free,
         )
+
+
+def _when_free(one: Reservation) -> str:
+    if not one.awaited:
+        return "as it comes free"
+    return f"when {listed(one.awaited, NAMED_MAX)} end{'s' if len(one.awaited) == 1 else ''}"
 
 
 def _named(places: Iterable[str]) -> str:
