@@ -48,9 +48,8 @@ def on_pass(core: Core, _event: Pass) -> None:
     if core.settings.reserve_after_s and core.by_vc:
         reserving.reserve(core)
         if core.reservations.by_job:
-            passed = passing.let_pass(core, _place)
-            left = bool(passed) or core.queue.anybody()  # what is kept elsewhere now may leave room
-            core.unexamined = core.unexamined or left
+            passing.let_pass(core, _place)
+            core.unexamined = core.unexamined or core.queue.anybody()  # what is kept elsewhere now may leave room
 
 
 def _ask_policy(core: Core, decided: int) -> None:

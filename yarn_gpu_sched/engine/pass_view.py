@@ -5,6 +5,7 @@ from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.planning import EnginePlan
+from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.placement import Placement
@@ -86,6 +87,8 @@ class PassView:
         core.counters.searches += 1
         assert isinstance(want, JobWant)
         if want.application_master and not masters_admit(core, want):
+            return None
+        if core.preemption.plans and want.gpus and uses_up(core, want):
             return None
         return find(core, want.demand, want.line.barred)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.finding import find_quietly, free_gpus
 from yarn_gpu_sched.engine.keeping import hand_over, kept_for, let_go
-from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all, taking_back
+from yarn_gpu_sched.engine.promises import uses_up
+from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all
 from yarn_gpu_sched.engine.want import JobWant
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.model.reservation import Reservation
 
 TRIED_MAX = 64
-"""Places that a pass looks for on what is kept."""
+"""Places that a pass looks for in vain on what is kept."""
 
 
 class _Kept(NamedTuple):
@@ -35,26 +36,29 @@ class _Kept(NamedTuple):
 
 
 def let_pass(core: Core, place: Place) -> int:
-    """Place jobs on what is kept for others; return the decisions made.
-
-    Where others are being stopped for a gang, the quota is promised to that.
-    """
-    kept = _all_kept(core)
-    if not kept:
-        return 0
-    decided = tried = 0
+    """Place jobs on what is kept for others, until nobody finds a place there; return the decisions made."""
+    decided = 0
     in_vain: set[tuple[int, int]] = set()
-    promised = taking_back(core)
+    while len(in_vain) < TRIED_MAX and (kept := _all_kept(core)):
+        placed = _round(core, kept, in_vain, place)
+        decided += placed
+        if not placed:
+            break
+    return decided
+
+
+def _round(core: Core, kept: list[_Kept], in_vain: set[tuple[int, int]], place: Place) -> int:
+    """Try who may pass, but of equal ones that found no place before none; return the decisions made."""
+    decided = 0
     for want, passed in (*_within(core, kept), *_declaring(core, kept)):
         key = (want.line.number, len(passed))
         is_placed = want.record.want is not want  # it may be listed twice
-        if is_placed or key in in_vain or not promised.isdisjoint(want.line.group.path):
+        if is_placed or key in in_vain or _room(core, want, passed) < want.gpus:
             continue
-        if _room(core, want, passed) < want.gpus or not core.may_go_on(want.line):
+        if not core.may_go_on(want.line) or uses_up(core, want):
             continue
-        if tried >= TRIED_MAX:
+        if len(in_vain) >= TRIED_MAX:
             break
-        tried += 1
         placed = _pass(core, want, passed, place)
         decided += placed
         if not placed:

@@ -16,6 +16,7 @@ from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChang
 from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
+from yarn_gpu_sched.engine.promises import kept_back_no_more
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
 from yarn_gpu_sched.engine.repair import order_anew
 from yarn_gpu_sched.engine.victims import Candidate
@@ -304,6 +305,7 @@ def end(core: Core, record: JobRecord, plan: Plan) -> None:
         core.preemption.agenda.note(record.tenure.again_s, plan.job_id)
     core.preemption.changed(plan.partition)
     core.changed(record)
+    kept_back_no_more(core, plan)
 
 
 def warning_refused(core: Core, record: JobRecord) -> None:

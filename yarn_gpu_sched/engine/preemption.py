@@ -32,7 +32,8 @@ class Preemption:
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
     ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes; of
-    what: the ``units`` of each running job, by partition.
+    what: the ``units`` of each running job, by partition. ``held_back``: partitions in which somebody may not have what
+    is promised to a gang.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -42,6 +43,7 @@ class Preemption:
         self.plans: dict[str, Plan] = {}
         self.stopped_s: deque[float] = deque()
         self.observed: dict[str, float] = {}
+        self.held_back: dict[str, None] = {}
         self.agenda = Agenda()
         self.look_s: float | None = None
         self.changes: dict[str, int] = {}

@@ -13,10 +13,10 @@ from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.finding import free_gpus
 from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.limits import room_for
+from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.reserved_places import Places
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.reservation import Reservation
-from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
@@ -35,6 +35,9 @@ LOOKED_AT_MAX = 4
 LOOK_ON_S = 0.1
 """How long those wait that a pass did not come to."""
 
+EVERYBODY = ""
+"""For whom a pass is wanted that looks on."""
+
 IDLE_PERCENT = 5
 """Of a partition's GPUs, what all reservations but the first may keep idle together."""
 
@@ -45,7 +48,8 @@ def tend(core: Core, place: Place) -> int:
     """Look after the reservations: let go of what is void, start gangs that have room; return the decisions made."""
     reservations = core.reservations
     for job_id in reservations.agenda.pass_by(core.now_s):
-        reservations.overdue[core.state.jobs[job_id].job.vc] = None
+        if job_id != EVERYBODY:
+            reservations.overdue[core.state.jobs[job_id].job.vc] = None
     for job_id in sorted(reservations.by_job):
         if _is_void(core, reservations.by_job[job_id]):
             end(core, job_id)
@@ -54,12 +58,10 @@ def tend(core: Core, place: Place) -> int:
     _follow_all(core)
     keep_all(core)
     decided = 0
-    promised = taking_back(core)
     for reservation in in_order(core):
-        record = core.state.jobs[reservation.job_id]
-        is_next = promised.isdisjoint(lineage(record.job.vc))
-        if is_next and isinstance(record.want, JobWant) and core.may_go_on(record.want.line):
-            decided += give(core, record.want, place)
+        want = core.state.jobs[reservation.job_id].want
+        if isinstance(want, JobWant) and core.may_go_on(want.line) and not uses_up(core, want):
+            decided += give(core, want, place)
     return decided
 
 
@@ -110,7 +112,8 @@ def reserve(core: Core) -> None:
     for vc in overdue[:LOOKED_AT_MAX]:
         del reservations.overdue[vc]
         began = _reserve_in(core, places, vc) or began
-    core.unexamined = len(overdue) > LOOKED_AT_MAX  # the others in the next pass, at once
+    if len(overdue) > LOOKED_AT_MAX:
+        reservations.agenda.note(core.now_s + LOOK_ON_S, EVERYBODY)
     if began:
         keep_all(core)
 
@@ -247,13 +250,12 @@ def keep_all(core: Core) -> None:
     """Keep what is free: for the first of each partition all that it takes, for the others so much as they may keep idle."""
     order = in_order(core)
     left: dict[str, int] = {}
-    promised = taking_back(core)
     for reservation in order:
         record, partition = core.state.jobs[reservation.job_id], reservation.partition
         if not isinstance(record.want, JobWant):
             let_go(core, record)
             continue
-        if not promised.isdisjoint(lineage(record.job.vc)):
+        if uses_up(core, record.want):
             continue
         room = room_for(core.state.tenants, core.in_force, record.want) if core.in_force.limited else None
         if partition not in left:
@@ -263,12 +265,6 @@ def keep_all(core: Core) -> None:
         else:
             most = left[partition] if room is None else min(room, left[partition])
             left[partition] -= _keep(core, reservation, record, most)
-
-
-def taking_back(core: Core) -> set[str]:
-    """Name the queues for whose gangs others are being stopped: until those start, nothing else may use up the quota for it."""
-    vcs = {core.state.jobs[job_id].job.vc for job_id in core.preemption.plans}
-    return {path for vc in vcs for path in lineage(vc)}
 
 
 def _keep(core: Core, reservation: Reservation, record: JobRecord, most: int | None) -> int:
