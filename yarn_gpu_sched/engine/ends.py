@@ -76,11 +76,16 @@ def ends_that_help(core: Core, lacks: Lacks, now_s: float) -> Ends:
 
 
 def end_s(core: Core, record: JobRecord, now_s: float) -> float | None:
-    """Say when a running job ends if it keeps to what it says, or to what its queue says for it; None if nobody does."""
-    runtime_s = core.in_force.declared_s(record)
+    """Say when a running job ends at the latest if it keeps to what it says, or to what its queue or the resource manager says.
+
+    None if nobody does.
+    """
+    runtime_s, lifetime_s = core.in_force.declared_s(record), record.job.lifetime_s
     if runtime_s is None or record.started_s is None:
         return None
     ends_s = record.started_s + runtime_s
+    if lifetime_s is not None:
+        ends_s = min(ends_s, record.first_seen_s + lifetime_s)
     return ends_s if ends_s >= now_s else None
 
 

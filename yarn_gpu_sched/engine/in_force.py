@@ -142,8 +142,10 @@ class InForce:
         return self._settings_above(path) if found is None else found
 
     def declared_s(self, record: JobRecord) -> int | None:
-        """Say how long a job runs, by its tag or its queue; None if nobody does."""
-        return self.settings(record.job.vc).default_runtime_s if record.runtime_s is None else record.runtime_s
+        """Say how long a job runs at most, by its tag or its queue, and by the resource manager's limit; None if nobody does."""
+        said = self.settings(record.job.vc).default_runtime_s if record.runtime_s is None else record.runtime_s
+        known = [seconds for seconds in (said, record.job.lifetime_s) if seconds is not None]
+        return min(known, default=None)
 
     def _settings_above(self, path: str) -> QueueSettings:
         name = parent_of(path)

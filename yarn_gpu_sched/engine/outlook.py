@@ -285,10 +285,12 @@ def _larger(one: Excess, *, quota: bool) -> str:
 
 
 def _grounds(needed: tuple[Ending, ...]) -> str:
-    ids = [one.record.job.job_id for one in needed]
-    by_queue = any(one.record.runtime_s is None for one in needed)
-    says = "as its queue expects" if by_queue else "when it said"
-    ends = f"if {listed(ids)} ends {says}" if len(ids) == 1 else f"if {listed(ids)} end when they said"
-    if by_queue and len(ids) > 1:
-        ends = f"if {listed(ids)} end when they said, or as their queues expect"
-    return ends
+    ids, records = [one.record.job.job_id for one in needed], [one.record for one in needed]
+    by_lifetime = any(record.runtime_s is None and record.job.lifetime_s is not None for record in records)
+    by_queue = any(record.runtime_s is None and record.job.lifetime_s is None for record in records)
+    if len(ids) == 1:
+        says = "when its lifetime is over" if by_lifetime else "as its queue expects" if by_queue else "when it said"
+        return f"if {listed(ids)} ends {says}"
+    queues = ", or as their queues expect" if by_queue else ""
+    lifetimes = ", or when their lifetimes are over" if by_lifetime else ""
+    return f"if {listed(ids)} end when they said{queues}{lifetimes}"

@@ -1,6 +1,7 @@
 """A YARN application, or a job of an integrator."""
 
 import enum
+from math import ceil
 
 import msgspec
 
@@ -28,7 +29,7 @@ class JobEnd(enum.Enum):
 class Job(msgspec.Struct, frozen=True, gc=False):
     """What the resource manager says of a job.
 
-    ``submit_time_s`` is by the resource manager's clock and only orders jobs, ties by ``job_id``. ``attempt`` is 0 before the
+    ``submit_time_s`` is by the resource manager's clock and orders jobs, ties by ``job_id``. ``attempt`` is 0 before the
     first. ``active`` is false until the resource manager lets the job ask for containers. Of higher ``priority`` goes first in its
     virtual cluster. ``keeps_containers``: they outlive an attempt. ``expire_time_s``: when the resource manager will end it, by
     the resource manager's clock. ``one_attempt``: it cannot start anew, an order to do so is refused.
@@ -48,3 +49,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     keeps_containers: bool = False
     expire_time_s: float | None = None
     one_attempt: bool = False
+
+    @property
+    def lifetime_s(self) -> int | None:
+        """How long the resource manager lets it go on from its submission, waiting included; None: as long as it likes."""
+        return None if self.expire_time_s is None else max(0, ceil(self.expire_time_s - self.submit_time_s))
