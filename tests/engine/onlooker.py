@@ -15,6 +15,7 @@ from tests.engine.world import World
 from yarn_gpu_sched.engine.commands import AnyCommand, RequeueJob, StopContainers, WarnJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import (
+    CheckpointReported,
     Event,
     JobEnded,
     OutcomeReported,
@@ -81,6 +82,7 @@ class Onlooker:
         self.complete_s: dict[tuple[str, int], float] = {}
         self.ran_s: dict[str, float] = {}
         self.before = Charges(self.core, told)
+        self.spared: Counter[tuple[str, str]] = Counter()
         self.counted: Counter[str] = Counter()
 
     @property
@@ -249,11 +251,19 @@ class Onlooker:
 
     def _follow_plans(self, event: Event, before: Charges) -> None:
         plans = self.core.preemption.plans
+        if not isinstance(event, Pass | OutcomeReported | CheckpointReported):
+            self.spared.clear()
         for job_id in [one for one in self.seen if one not in plans]:
-            del self.seen[job_id]
+            self._ended(self.seen.pop(job_id))
         for job_id, plan in plans.items():
             if job_id not in self.seen or not self.seen[job_id].is_of(plan):
                 assert isinstance(event, Pass), f"{event} has others stopped for {job_id}"
+                if job_id in self.seen:
+                    self._ended(self.seen.pop(job_id))
+                again = (job_id, plan.victims[0].job_id)
+                assert self.spared[again] < 2, (
+                    f"{plan.victims} are warned for {job_id} again and again, and not stopped"
+                )
                 self.seen[job_id] = Seen(plan, self.now_s)
             elif plan.stopped_s is not None and self.seen[job_id].stopped_s is None:
                 assert isinstance(event, Pass), f"{event} has others stopped for {job_id}"
@@ -262,6 +272,11 @@ class Onlooker:
         if isinstance(event, Pass) and self.core.session.deciding:
             for job_id, seen in self.seen.items():
                 self._goes_on(plans[job_id], seen)
+
+    def _ended(self, seen: Seen) -> None:
+        """Count how often somebody was warned and spared while nothing happened."""
+        if seen.stopped_s is None:
+            self.spared[seen.plan.job_id, seen.plan.victims[0].job_id] += 1
 
     def _stopped(self, plan: Plan, before: Charges) -> None:
         """Hold those who are stopped when their grace has ended to all that was asked when they were warned."""

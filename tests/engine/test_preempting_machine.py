@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from tests.engine.charges import Charges
 from tests.engine.lending import LEAVES, PATHS, SERVERS, SHAPES, Submission
@@ -22,6 +22,7 @@ from tests.engine.onlooker import Onlooker, Watched, WatchedWorld
 from tests.engine.world import server
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.job import JobEnd
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.virtual_cluster import VirtualCluster
 
@@ -58,6 +59,8 @@ class Preempting(LendingMachine):
         quotas=st.lists(st.sampled_from([1, 2, 4, 4, 6]), min_size=5, max_size=5),
         above=st.lists(st.sampled_from([None, None, 4, 8]), min_size=2, max_size=2),
         hog=st.sampled_from(LEAVES),
+        others=st.lists(st.sampled_from([0, 0, 1, 2]), min_size=5, max_size=5),
+        aged=st.booleans(),
         gpus=st.sampled_from([1, 1, 2, 4]),
         shape=st.sampled_from(SHAPES[:7]),
         seconds=st.sampled_from([0.0, 2.0, 6.0]),
@@ -69,6 +72,8 @@ class Preempting(LendingMachine):
         quotas: list[int],
         above: list[int | None],
         hog: str,
+        others: list[int],
+        aged: bool,  # noqa: FBT001 # hypothesis passes by name
         gpus: int,
         shape: tuple[int, int],
         seconds: float,
@@ -86,33 +91,84 @@ class Preempting(LendingMachine):
             self.server(server(SERVERS[number], 4, rack=rack))
         for path, quota in zip(PATHS, [*quotas, *above], strict=True):
             self.configure(VirtualCluster(path, quota))
+        for path, count in zip(LEAVES, others, strict=True):
+            self.fill(path, 1, count)
         self.fill(hog, gpus, 16)
-        self.want_back(lent=True, gpus=gpus, shape=shape, pick=len(racks), seconds=seconds)
+        self.want_back(lent=True, aged=aged, gpus=gpus, shapes=[shape], pick=len(racks), seconds=seconds)
 
     @rule(
         lent=st.sampled_from([True, True, False]),
+        aged=st.sampled_from([True, True, False]),
         gpus=st.sampled_from([1, 1, 2, 4]),
-        shape=st.sampled_from(SHAPES),
+        shapes=st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
         pick=st.integers(0, 50),
-        seconds=st.sampled_from([0.0, 2.0, 6.0, 6.0]),
+        seconds=st.sampled_from([0.0, 2.0, 2.0, 6.0, 15.0]),
     )
-    def want_back(self, lent: bool, gpus: int, shape: tuple[int, int], pick: int, seconds: float) -> None:  # noqa: FBT001 # hypothesis passes by name
-        """Submit a gang in a queue that is below its quota with it, where one that is above its own has what is free."""
+    def want_back(  # hypothesis passes what it draws by name
+        self,
+        lent: bool,  # noqa: FBT001 # hypothesis passes by name
+        aged: bool,  # noqa: FBT001 # hypothesis passes by name
+        gpus: int,
+        shapes: list[tuple[int, int]],
+        pick: int,
+        seconds: float,
+    ) -> None:
+        """Submit gangs in queues that are below their quotas with each, where one that is above its own has what is free."""
         charges = Charges(self.engine._core, self.told)
-        size = shape[0] * shape[1]
         quotas = {path: charges.quota(path) or 0 for path in LEAVES}
-        rooms = [path for path in LEAVES if charges.gpus(path, "") + size <= quotas[path]]
-        if not rooms:
-            return
-        vc = rooms[pick % len(rooms)]
-        over = [path for path in LEAVES if path != vc and charges.gpus(path, "") >= quotas[path]]
+        over = [path for path in LEAVES if charges.gpus(path, "") >= quotas[path]]
         if lent and over:
             self.fill(over[pick % len(over)], gpus, 16)
-            self.world.now_s += self.engine.settings.preempt_min_run_s
-        if names := self.unused():
-            self.submit([Submission(names[0], vc, shape)])
+            self.world.now_s += self.engine.settings.preempt_min_run_s if aged else 0.0
+        for count, each in shapes:
+            rooms = [path for path in LEAVES if charges.gpus(path, "") + count * each <= quotas[path]]
+            names = self.unused()
+            if rooms and names:
+                self.submit([Submission(names[0], rooms[pick % len(rooms)], (count, each))])
         if seconds:
             self.go_on(seconds)
+
+    @precondition(lambda self: self.onlooker.stops)
+    @rule(pick=st.integers(0, 50), seconds=st.sampled_from([0.0, 6.0]))
+    def turn_the_tables(self, pick: int, seconds: float) -> None:
+        """Let the queues of a victim and of whom it was stopped for have each other's quotas."""
+        stop, core = self.onlooker.stops[pick % len(self.onlooker.stops)], self.engine._core
+        paths = [core.state.jobs[job_id].job.vc for job_id in (stop.victim, stop.by) if job_id in core.state.jobs]
+        quotas = [self.told[path].quota_gpus if path in self.told else None for path in paths]
+        for path, quota in zip(paths, quotas[::-1], strict=True):
+            self.configure(VirtualCluster(path, quota))
+        if seconds:
+            self.go_on(seconds)
+
+    @rule(pick=st.integers(0, 50), leaf=st.sampled_from(LEAVES))
+    def one_goes_and_another_comes(self, pick: int, leaf: str) -> None:
+        """Let a small job have what another one leaves, where a larger gang may wait."""
+        running = sorted(self.engine._core.running)
+        if running:
+            self.end_whole(running[pick % len(running)], JobEnd.SUCCEEDED, leaves=True)
+            self.fill(leaf, 1, 2)
+            self.go_on(6.0)
+
+    @precondition(lambda self: any(plan.stopped_s is None for plan in self.engine._core.preemption.plans.values()))
+    @rule(what=st.sampled_from(["lender", "taker", "servers", "gone", "queue"]), pick=st.integers(0, 50))
+    def change_in_the_grace(self, what: str, pick: int) -> None:
+        """Let something happen while somebody is warned, by which it may not be stopped any more."""
+        core = self.engine._core
+        plans = [plan for _, plan in sorted(core.preemption.plans.items()) if plan.stopped_s is None]
+        plan = plans[pick % len(plans)]
+        victim = core.state.jobs.get(plan.victims[pick % len(plan.victims)].job_id)
+        if what == "lender" and victim is not None:
+            self.configure(VirtualCluster(victim.job.vc, 12))
+        elif what == "taker":
+            self.configure(VirtualCluster(core.state.jobs[plan.job_id].job.vc, 1))
+        elif what == "servers":
+            for number in range(3):
+                self.server(server(f"t{number}", 1, rack="/r3"))
+        elif what == "gone" and victim is not None:
+            self.end_whole(victim.job.job_id, JobEnd.SUCCEEDED, leaves=True)
+        elif what == "queue":
+            self.configure(VirtualCluster("root.p", 12 if pick % 2 else 1))
+        self.go_on(4.0)
 
     # Passes
 
