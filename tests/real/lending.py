@@ -72,6 +72,16 @@ def restart_service(joint: ServedJoint, **settings: str) -> None:
     joint.await_whole()
 
 
+@contextmanager
+def observed_only(joint: ServedJoint) -> Iterator[None]:
+    """Let the service only look whom it would have stopped; afterwards it is armed again."""
+    joint.client.set_preemption(preemption_pb2.PREEMPTION_MODE_OBSERVE, "to see")
+    try:
+        yield
+    finally:
+        joint.client.set_preemption(preemption_pb2.PREEMPTION_MODE_ON, "seen")
+
+
 # Jobs
 
 

@@ -24,6 +24,7 @@ from tests.real.lending import (
     gang,
     logged,
     metric,
+    observed_only,
     plan_of,
     preview,
     restart_service,
@@ -219,6 +220,24 @@ def test_an_application_without_a_gang_loses_single_containers_and_goes_on(lendi
     owner.finish()
     victim.hold(10)  # counted from the start
     assert (victim.attempt, victim.report()["state"]) == (1, "RUNNING")
+
+
+def test_who_wrote_a_checkpoint_loses_less_and_goes_rather(lending: ServedJoint, workers: Path) -> None:
+    """Its container touches the file that its environment names."""
+    joint = lending
+    running(joint, "a", 2, 4)
+    older, younger = running(joint, "a", 1, 4, **MANAGED), running(joint, "a", 1, 4, **MANAGED)
+    touches = workers / "touches.sh"
+    touches.write_text(f'until [[ -e {workers}/go ]]; do sleep 0.1; done; touch "$YGS_CHECKPOINT_FILE"; sleep 300\n')
+    older.launch(f"bash {touches}")
+    with observed_only(joint):
+        owner = gang(joint, "b", 1, 4)
+        joint.until(lambda: victims_of(joint, owner), [younger.app_id].__eq__, "the younger one has less to lose")
+        (workers / "go").touch()
+        joint.until(lambda: victims_of(joint, owner), [older.app_id].__eq__, "what the older one did is safe")
+    owner.hold(1)
+    await_stopped(joint, older, owner)
+    assert joint.view(younger.app_id).preempted_times == 0
 
 
 def test_it_is_observed_then_armed_then_off_at_once_and_still_off_after_a_restart(lending: ServedJoint) -> None:
