@@ -279,7 +279,7 @@ def test_it_is_observed_then_armed_then_off_at_once_and_still_off_after_a_restar
         assert (joint.placed_now(victim.app_id), joint.client.preemption().stopped) == (kept, 0)
 
 
-def test_the_service_and_then_the_resource_manager_killed_in_a_grace_spare_who_is_warned(
+def test_the_resource_manager_and_then_the_service_killed_in_a_grace_spare_who_is_warned(
     lending: ServedJoint, workers: Path
 ) -> None:
     joint = lending
@@ -292,27 +292,25 @@ def test_the_service_and_then_the_resource_manager_killed_in_a_grace_spare_who_i
     with served_with(joint, **PATIENT), changing(joint) as changes:
         owner = gang(joint, "b", 2, 4)
         assert [one.job_id for one in await_plan(joint, owner).victims] == [victim.app_id]
-        restart_service(joint, YGS_PREEMPT_PAUSE_S="8", **PATIENT)
-        await_spared(joint)
-        assert [one.job_id for one in await_plan(joint, owner).victims] == [victim.app_id], "after the pause"
         changes.stop("rm")
         joint.until(lambda: joint.client.cluster().connected, lambda up: not up, "the service has noticed")
         changes.start("rm")
-        await_spared(joint)
+        joint.await_connected(90)
+        assert not joint.client.preemption().plans, "for whom anybody was warned has not asked again"
         for app in (other, victim, owner):
             registered_again(joint, app)
         changes.await_back()
         joint.until(lambda: joint.placed_now(victim.app_id), kept.__eq__, "the victim has what it had")
-        assert (victim.attempt, joint.client.preemption().stopped) == (1, 0)
-        victim.finish()
+
         owner.allocate(gpus(2, 4))
+        assert [one.job_id for one in await_plan(joint, owner).victims] == [victim.app_id], "it is warned anew"
+        restart_service(joint, YGS_PREEMPT_PAUSE_S="300", **PATIENT)
+        now = joint.client.preemption()
+        assert (list(now.plans), now.quiet_for_s > 0, now.stopped) == ([], True, 0)
+        assert joint.placed_now(victim.app_id) == kept
+        assert victim.attempt == len(victim.attempts()) == 1
+        victim.finish()
         owner.hold(2)
-
-
-def await_spared(joint: ServedJoint) -> None:
-    """Wait until a resource manager has registered, and for some time nobody is warned."""
-    seen = joint.client.preemption
-    joint.until(seen, lambda now: now.quiet_for_s > 0 and not now.plans, "nobody is warned any more", 90)
 
 
 def test_a_victim_that_does_not_end_is_reported_and_what_it_holds_is_given_to_nobody_before(
