@@ -104,6 +104,10 @@ class Charges:
                 found += max(0, gpus - self._kept[job_id, want.partition])
         return found
 
+    def kept(self, job_id: str, partition: str) -> int:
+        """Count what is held for a job."""
+        return self._kept[job_id, partition]
+
     def borrowed(self, vc: str, partition: str) -> dict[str, Unit]:
         """Charge running jobs to a queue's quota in order of start; what does not fit as a whole is borrowed."""
         left = self.quota(vc)
@@ -160,9 +164,11 @@ def apart(one: str, other: str) -> tuple[list[str], list[str]]:
     return [path for path in ones if path not in others], [path for path in others if path not in ones]
 
 
-def place_for(charges: Charges, want: JobWant, gone: Iterable[str]) -> bool:
-    """Tell, by counting, whether a gang of equal containers has a place at its level when some containers are gone."""
+def place_for(charges: Charges, want: JobWant, gone: Iterable[str], *, empty: bool = False) -> bool:
+    """Tell, by counting, whether a gang of equal containers has a place at its level when some containers are gone, or all."""
     domains = charges.rooms(want, gone)
+    if empty:
+        domains = {name: [(most, most) for _, most in rooms] for name, rooms in domains.items()}
     containers, level = want.containers, int(want.demand.ceiling)
     if level > 1:
         return sum(now for rooms in domains.values() for now, _ in rooms) >= containers

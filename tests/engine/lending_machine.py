@@ -265,7 +265,7 @@ class LendingMachine(EngineMachine):
     def wait(self, seconds: float) -> None:
         self.world.now_s += seconds
 
-    @rule(seconds=st.sampled_from([1.0, 4.0, 4.0, 20.0]))
+    @rule(seconds=st.sampled_from([1.0, 4.0, 4.0, 20.0, 50.0]))
     def go_on(self, seconds: float) -> None:
         """Let time go on, pass by pass, as the engine wants to be woken."""
         end_s = self.now_s + seconds

@@ -1,7 +1,8 @@
 """Random tenants while preemption is armed: queues that lend and take back, victims that die, die late or never, switches.
 
 After every event all laws hold, and what law 7 forbids has not happened, as an onlooker counts and clocks it. After every pass
-nobody for whom somebody could be stopped waits in vain; a pass before the next wake does nothing.
+nobody for whom somebody could be stopped waits in vain, and who has waited too long has a reservation where there are any (law 9);
+a pass before the next wake does nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.engine.lending import LEAVES, PATHS, SERVERS, SHAPES, Submission
 from tests.engine.lending_machine import LendingMachine
 from tests.engine.machines import RACKS, run
 from tests.engine.onlooker import Onlooker, Watched, WatchedWorld
+from tests.engine.reservations_seen import ReservationsSeen
 from tests.engine.world import server
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.engine.want import JobWant
@@ -44,6 +46,7 @@ settings = st.builds(
     preempt_spare_after=st.sampled_from([1, 3]),
     preempt_victims_per_minute=st.sampled_from([2, 16]),
     preempt_pause_s=st.sampled_from([0.0, 0.0, 5.0]),
+    reserve_after_s=st.sampled_from([0.0, 0.0, 4.0]),
 )
 
 
@@ -86,6 +89,7 @@ class Preempting(LendingMachine):
         world = WatchedWorld(engine=engine)
         world.now_s = FIRST_TIME_S
         self.onlooker = world.onlooker = self.watched.onlooker = Onlooker(world, self.told)
+        self.reservations = ReservationsSeen()
         self.begin(engine, self.watched, world)
         for number, rack in enumerate(racks):
             self.server(server(SERVERS[number], 4, rack=rack))
@@ -194,6 +198,7 @@ class Preempting(LendingMachine):
     def decide(self) -> None:
         super().decide()
         self.nobody_is_spared_in_vain()
+        self.reservations.look(self.engine, self.told)
 
     def nobody_is_spared_in_vain(self) -> None:
         """Nobody waits for whom somebody could be stopped now: what was found before holds still."""
@@ -212,17 +217,18 @@ class Preempting(LendingMachine):
         if hasattr(self, "world"):
             self.watched.onlooker = None
             Preempting.events += len(self.world.events)
-            Preempting.counted.update(self.onlooker.counted)
+            Preempting.counted.update(self.onlooker.counted + self.reservations.counted)
         super().teardown()
 
 
 @pytest.mark.timeout(600)  # less than a minute of work, on a machine that may be busy
 def test_law_7_holds_among_tenants_that_take_back() -> None:
-    run(Preempting, examples=100, steps=45)
+    run(Preempting, examples=90, steps=45)
     counted = Preempting.counted
     assert Preempting.events >= 8_000
     assert min(counted["begun"], counted["stopped"], counted["warned"]) >= 20, counted
     assert counted["stopped after the grace"] >= 10, counted
+    assert min(counted["reserved"], counted["due"]) >= 50, counted
 
 
 @pytest.mark.slow
