@@ -7,6 +7,7 @@ from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.engine.gathering import asks_changed, forget
 from yarn_gpu_sched.engine.overdue import watch
 from yarn_gpu_sched.engine.repair import made_whole
+from yarn_gpu_sched.engine.reserving import end as end_reservation
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import ANYWHERE
 from yarn_gpu_sched.model.container import Container
@@ -87,6 +88,8 @@ def _change(core: Core, record: JobRecord, job: Job) -> None:
     before = record.job
     moves = job.vc != before.vc
     if moves:
+        if job.job_id in core.reservations.by_job:
+            end_reservation(core, job.job_id)  # where it goes another may have one
         core.move(record, job.vc)
         core.thresholds.stale = True  # its masters count for another one
         core.preemption.changed_everywhere()  # what it holds too: others borrow

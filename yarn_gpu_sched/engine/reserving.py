@@ -72,7 +72,9 @@ def _is_void(core: Core, reservation: Reservation) -> bool:
     want = record.want
     if record.gang_under_way or record.backoff_until_s > core.now_s:
         return False
-    return not isinstance(want, JobWant) or not want.gang or want.gpus != reservation.gpus
+    if not isinstance(want, JobWant) or not want.gang:
+        return True
+    return want.gpus != reservation.gpus or want.partition != reservation.partition
 
 
 def end(core: Core, job_id: str) -> None:

@@ -1,0 +1,53 @@
+"""A gang with a reservation that goes to another queue, or asks of other servers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.engine.test_reserving import BOUND_S, Waiting, filled
+from tests.engine.world import ask, server, worker
+from yarn_gpu_sched.engine.events import JobChanged
+
+
+def move(world: Waiting, job_id: str, vc: str) -> None:
+    view = world.engine.job(job_id)
+    assert view is not None
+    world.apply(JobChanged(now_s=world.now_s, job=msgspec.structs.replace(view.job, vc=vc)))
+
+
+def test_one_that_is_moved_to_where_another_has_one_loses_its_own() -> None:
+    """Of a virtual cluster one gang at most has one, at any time."""
+    world = filled()
+    world.gang("other", 4, 1, "root.b", "locality:0")
+    world.step(200.0 + BOUND_S)
+    assert sorted(world.reserved) == ["g", "other"]
+    move(world, "other", "root.a")
+    assert (list(world.reserved), world.kept("other")) == (["g"], 0)
+    world.step(world.now_s + BOUND_S)
+    assert list(world.reserved) == ["g"]
+
+
+def test_one_that_is_moved_to_where_nobody_has_one_gets_another() -> None:
+    world = filled()
+    world.step(100.0 + BOUND_S)
+    move(world, "g", "root.b")
+    world.step(world.now_s + 1.0)
+    assert (list(world.reserved), world.kept("g")) == (["g"], 2)
+    world.gang("next", 4, 1, "root.a", "locality:0")
+    world.step(world.now_s + BOUND_S)
+    assert sorted(world.reserved) == ["g", "next"]
+
+
+def test_one_that_asks_of_another_partition_keeps_nothing_where_it_was() -> None:
+    world = filled()
+    world.change(server("fast", 4, rack="/r0", partition="fast"))
+    world.gang("holds", 1, 1, "root.b")
+    world.submit("runs", "gang:1x2", vc="root.b")
+    world.ask("runs", ask(1, worker(2), partition="fast"))
+    world.step(100.0 + BOUND_S)
+    before = world.reserved["g"]
+    assert (before.partition, world.kept("g")) == ("", 1)
+    world.ask("g", ask(4, worker(1), partition="fast"))
+    world.step(world.now_s + 1.0)
+    after = world.reserved["g"]
+    assert (after.partition, after.server_ids, world.kept("g")) == ("fast", ("fast",), 2)
