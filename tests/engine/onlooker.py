@@ -200,8 +200,7 @@ class Onlooker:
 
     def _hear_outcome(self, event: OutcomeReported) -> None:
         stop = self.orders.pop(event.decision_id, None)
-        refused = event.code is not OutcomeCode.COMMITTED and stop not in self.orders.values()
-        if stop in self.stops and refused:  # of several containers none was stopped
+        if event.code is not OutcomeCode.COMMITTED and stop in self.stops:  # once for several containers
             self.stops.remove(stop)
 
     def _forget(self, job_id: str) -> None:

@@ -100,3 +100,23 @@ def test_it_is_looked_again_when_a_server_goes_or_a_job_moves() -> None:
             world.submit("y1", "gang:4x1", vc="root.b")
         world.step(3_000.0)
         assert len(world.stopped()) == 1
+
+
+def test_what_was_stopped_before_is_not_forgotten_when_several_containers_are_not_stopped() -> None:
+    world = Reclaiming(8)
+    world.configure("root.a", quota_gpus=2)
+    world.configure("root.b", quota_gpus=6)
+    world.singles("plain", 8, 1)
+    world.step(1_000.0)
+    world.gang("b1", 2, 1, "root.b")
+    world.step(1_200.0)
+    world.gang("b2", 3, 1, "root.b")
+    world.step(1_200.0 + AFTER_S, obey=False)
+    world.commit(*world.orders())
+    world.answered += len(world.orders())
+    world.step(1_200.0 + AFTER_S + GRACE_S, obey=False)
+    assert world.stopped() == ["plain"] * 5
+    world.decline()
+    view = world.engine.job("plain")
+    assert view is not None
+    assert [one.by_job_id for one in view.preempted] == ["b1"]

@@ -318,8 +318,9 @@ def warning_refused(core: Core, record: JobRecord) -> None:
 
 def stop_refused(record: JobRecord) -> None:
     """Follow a resource manager that does not stop a victim: nobody tries again in this attempt."""
+    if not record.tenure.unstoppable:  # of several containers that count once the first refusal tells it
+        record.tenure.preempted = record.tenure.preempted[:-1]
     record.tenure.unstoppable = True
-    record.tenure.preempted = record.tenure.preempted[:-1]
 
 
 def on_checkpoint_reported(core: Core, event: CheckpointReported) -> None:
