@@ -285,3 +285,13 @@ def test_what_is_kept_is_shown() -> None:
     assert outlook is not None
     assert outlook.starts_in_s == 4_000.0 - world.now_s
     assert outlook.job_ids == ("r5", "r6")
+
+
+def test_a_gang_is_due_behind_single_containers_that_want_the_same() -> None:
+    """Who asks for containers one by one gets no reservation, and does not keep the gang after it from one."""
+    world = Waiting(4)
+    world.gang("a1", 4, 1, "root.b")
+    world.singles("plain", 1, 1, priority=1)
+    world.one("gang")
+    world.step(world.now_s + BOUND_S)
+    assert list(world.reserved) == ["gang"]

@@ -147,13 +147,14 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
 
 
 def overdue_in(core: Core, vc: str) -> list[JobWant]:
-    """List the gangs of a virtual cluster that wait for too long, of equal ones the first."""
-    return [
-        record.want
-        for line in core.queue.lines_below(vc)
-        if line.blocked and line.group.vc == vc and line.demand.gpus and (record := line.first()) is not None
-        if isinstance(record.want, JobWant) and _is_overdue(core, record.want)
-    ]
+    """List the gangs of a virtual cluster that wait for too long, of equal ones the first; single containers may wait before it."""
+    found = []
+    for line in core.queue.lines_below(vc):
+        if line.blocked and line.group.vc == vc and line.demand.gpus:
+            wants = [record.want for record in line.jobs.values() if isinstance(record.want, JobWant)]
+            overdue = [want for want in wants if _is_overdue(core, want)]
+            found += [min(overdue, key=lambda want: want.record.rank)] if overdue else []
+    return found
 
 
 def _is_overdue(core: Core, want: JobWant) -> bool:
