@@ -19,7 +19,8 @@ class Reservations:
 
     ``agenda``: when to look at them, and who will have waited long enough for one. ``overdue``: virtual clusters in which somebody
     may have. ``declaring``: who waits and says how long it runs, so that it may pass. ``idle_max``: by partition, how many GPUs all
-    but the first could keep idle when that was last looked at.
+    but the first could keep idle when that was last looked at. ``stamps``: what had changed (`Preemption.stamp`) when a place was
+    last looked for.
     """
 
     def __init__(self) -> None:
@@ -28,10 +29,12 @@ class Reservations:
         self.overdue: dict[str, None] = {}
         self.declaring = Declaring()
         self.idle_max: dict[str, int] = {}
+        self.stamps: dict[str, tuple[int, int]] = {}
 
     def forget(self, job_id: str) -> None:
         """Forget a job."""
         self.by_job.pop(job_id, None)
+        self.stamps.pop(job_id, None)
         self.look_no_more(job_id)
 
     def look_no_more(self, job_id: str) -> None:
@@ -46,6 +49,7 @@ class Reservations:
         self.agenda.clear()
         self.overdue.clear()
         self.declaring.clear()
+        self.stamps.clear()
 
 
 def watch_reserving(core: Core, record: JobRecord, want: JobWant) -> None:

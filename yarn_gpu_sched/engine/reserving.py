@@ -196,6 +196,7 @@ def servers_changed(core: Core) -> None:
     for reservation in core.reservations.by_job.values():
         if reservation.partition in core.changed_partitions:
             reservation.planned_s = min(reservation.planned_s, core.now_s - REPLAN_S + REPLAN_MIN_S)
+            core.reservations.stamps.pop(reservation.job_id, None)
 
 
 def _follow_all(core: Core) -> None:
@@ -230,10 +231,12 @@ def _look_s(core: Core, places: Places, reservation: Reservation) -> float:
 
 
 def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant) -> None:
-    """Look for a place again; one that is not free sooner than the present one is not taken."""
+    """Look for a place again if anything was freed; one that is not free sooner than the present one is not taken."""
     reservation.planned_s = core.now_s
     present = places.outlook(want, reservation.needs, reservation.level) if places.stands(reservation.needs) else None
-    found = places.soonest(want)
+    stamp, stamps = core.preemption.stamp(reservation.partition), core.reservations.stamps
+    found = None if present is not None and stamps.get(want.job_id) == stamp else places.soonest(want)
+    stamps[want.job_id] = stamp
     best = found if present is None or (found is not None and found.turn < present.turn) else present
     if best is None:
         end(core, reservation.job_id)
