@@ -61,15 +61,25 @@ def test_a_stream_of_small_jobs_does_not_starve_a_large_gang() -> None:
 
 
 def test_a_stream_of_large_gangs_does_not_starve_a_small_job() -> None:
+    """Two gangs of a queue with all of the quota wait always, and take all GPUs; one GPU is asked in a queue without any."""
     world = Waiting(4, 4)
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=8)
     for turn in range(3):
-        world.gang(f"g{turn}", 8, 1)
-    world.one("small")
-    world.gang("g3", 8, 1)
-    for turn in range(3):
+        world.gang(f"g{turn}", 8, 1, "root.b")
+    world.one("small", "root.a")
+    for turn in range(8):
+        assert world.runs(f"g{turn}")
+        world.step(world.now_s + 300.0)
         world.end(f"g{turn}")
-        world.step(world.now_s + 100.0)
+        world.gang(f"g{turn + 3}", 8, 1, "root.b")
+        if world.now_s >= BOUND_S:
+            break
+        assert not world.runs("small")
     assert world.runs("small")
+    world.end("small")
+    world.step(world.now_s + 1.0)
+    assert world.runs(f"g{turn + 1}")
 
 
 def filled(*, runs: tuple[str, ...] = ()) -> Waiting:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.exceeding import Excess
-from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
+from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, partitions_of
 from yarn_gpu_sched.engine.want import Demand
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import Resource
@@ -154,11 +154,12 @@ def place_after(core: Core, lacks: Lacks, ended: Sequence[Ending]) -> Placement 
 
 def smallest(core: Core, lacks: Lacks, tried: Sequence[Ending]) -> int | None:
     """Say how many of the first ends are enough; None if all of them are not."""
-    low, high = 0, 1
+    low = _too_few(core, lacks, tried)
+    high, step = low + 1, 1
     while high < len(tried) and place_after(core, lacks, tried[:high]) is None:
-        low, high = high, 2 * high
+        low, high, step = high, high + step, 2 * step
     high = min(high, len(tried))
-    if not tried or place_after(core, lacks, tried[:high]) is None:
+    if high <= low or place_after(core, lacks, tried[:high]) is None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -167,6 +168,16 @@ def smallest(core: Core, lacks: Lacks, tried: Sequence[Ending]) -> int | None:
         else:
             high = middle
     return high
+
+
+def _too_few(core: Core, lacks: Lacks, tried: Sequence[Ending]) -> int:
+    """Say how many of the first ends do not free enough GPUs, wherever those are."""
+    gpus = free_gpus(core, lacks.demand.partition, lacks.barred)
+    for count, one in enumerate(tried):
+        gpus += one.held.gpus
+        if gpus >= lacks.demand.gpus:
+            return count
+    return len(tried)
 
 
 def _thinned(core: Core, lacks: Lacks, ended: list[Ending]) -> list[Ending]:

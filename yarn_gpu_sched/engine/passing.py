@@ -130,6 +130,7 @@ def _pass(core: Core, want: JobWant, passed: list[_Kept], place: Place) -> int:
         return 0
     for record in owners:
         let_go(core, record)
+        core.reservations.stamps.pop(record.job.job_id, None)  # it awaits one more
     hand_over(core, want.record)
     decided = place(core, want, placement)
     core.counters.passed += decided

@@ -231,12 +231,14 @@ def _look_s(core: Core, places: Places, reservation: Reservation) -> float:
 
 
 def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant) -> None:
-    """Look for a place again if anything was freed; one that is not free sooner than the present one is not taken."""
+    """Look for a place again; one that is not free sooner than the present one is not taken."""
     reservation.planned_s = core.now_s
-    present = places.outlook(want, reservation.needs, reservation.level) if places.stands(reservation.needs) else None
-    stamp, stamps = core.preemption.stamp(reservation.partition), core.reservations.stamps
-    found = None if present is not None and stamps.get(want.job_id) == stamp else places.soonest(want)
-    stamps[want.job_id] = stamp
+    core.reservations.agenda.note(core.now_s + REPLAN_S, reservation.job_id)
+    stands = places.stands(reservation.needs)
+    if stands and not _is_news(core, reservation):
+        return
+    present = places.outlook(want, reservation.needs, reservation.level) if stands else None
+    found = places.soonest(want)
     best = found if present is None or (found is not None and found.turn < present.turn) else present
     if best is None:
         end(core, reservation.job_id)
@@ -246,7 +248,14 @@ def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant)
         let_go(core, want.record)
         reservation.needs, reservation.level = best.needs, int(best.level)
     reservation.ready_s, reservation.awaited = best.ready_s, best.awaited
-    core.reservations.agenda.note(core.now_s + REPLAN_S, reservation.job_id)
+
+
+def _is_news(core: Core, reservation: Reservation) -> bool:
+    """Tell whether anything was freed since a place was last looked for, or is not free although it was expected."""
+    stamps, stamp = core.reservations.stamps, core.preemption.stamp(reservation.partition)
+    known = stamps.get(reservation.job_id)
+    stamps[reservation.job_id] = stamp
+    return known != stamp or (reservation.ready_s is not None and reservation.ready_s <= core.now_s)
 
 
 # What is kept
