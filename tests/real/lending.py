@@ -160,8 +160,8 @@ def metric(joint: ServedJoint, name: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
-def logged(joint: ServedJoint, event: str) -> list[dict[str, Any]]:
-    """Return what services of this cluster have written of an event to their log."""
+def logged(joint: ServedJoint, event: str, app: App) -> list[dict[str, Any]]:
+    """Return what services of this cluster have written of an event of a job to their log."""
     whole, _, _ = joint.cluster.logs()["service"].read_text().rpartition("\n")
     told_of = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
-    return [one for one in told_of if one["event"] == event]
+    return [one for one in told_of if one["event"] == event and one["job_id"] == app.app_id]
