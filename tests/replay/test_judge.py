@@ -26,6 +26,9 @@ RECLAIMED = [
 ]
 """Seconds between checkpoints, the mean completion time in seconds, and how often jobs were stopped."""
 
+RESERVED = [(False, 0.0, 24_088.6, 0), (True, 0.0, 13_875.0, 460), (True, 1_800.0, 13_093.1, 678)]
+"""The same where places are kept after 1,800 s; the first: whether anybody is stopped."""
+
 
 def options_of(policy: str) -> tuple[str, ...]:
     """Say to the judge which of its laws a policy does not claim."""
@@ -43,7 +46,7 @@ def judged(folder: Path, packed: Path, servers: str, domains: int, policy: str) 
 def judge(folder: Path, packed: Path, done: Replay, cluster: tuple[str, ...]) -> dict[str, Any]:
     """Let the judge compare a trace with what was written of its replay."""
     write_results(done, folder / "out")
-    if done.scenario.preemption:
+    if done.scenario.preemption or done.scenario.reserve_after_s:
         cluster = (*cluster, "--holds", str(folder / "out" / "holds.csv"), "--min-run", "600", "--spare-after", "3")
     plain = unpacked(packed, folder) if packed.suffix == ".gz" else packed
     command: list[str | Path] = [sys.executable, JUDGE, plain, folder / "out" / "schedule.csv"]
@@ -88,6 +91,53 @@ def test_a_week_of_philly_in_which_what_is_borrowed_is_taken_back(
     assert found["broken_counts"] == {}
     assert (found["mean_jct_s"], found["preemptions"]) == (mean_jct_s, preemptions)
     assert found["lost_gpu_hours"] == done.summary.lost_gpu_hours
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.skipif("YGS_SOAK" not in os.environ, reason="long: set YGS_SOAK=1")
+@pytest.mark.parametrize(("preemption", "checkpoint_every_s", "mean_jct_s", "preemptions"), RESERVED)
+def test_a_week_of_philly_in_which_places_are_kept_for_who_waits_long(
+    preemption: bool, checkpoint_every_s: float, mean_jct_s: float, preemptions: int, tmp_path: Path
+) -> None:
+    trace = read_trace(PHILLY_WEEK)
+    scenario = Scenario(
+        "60x8",
+        domains=4,
+        quotas=read_quotas(PHILLY_QUOTAS, trace, 480),
+        preemption=preemption,
+        checkpoint_every_s=checkpoint_every_s,
+        reserve_after_s=1_800.0,
+    )
+    done = replay(trace, scenario, "philly")
+    found = judge(tmp_path, PHILLY_WEEK, done, ("--servers", "60x8", "--domains", "4", "--quotas", str(PHILLY_QUOTAS)))
+    assert found["broken_counts"] == {}
+    assert (found["mean_jct_s"], found["preemptions"]) == (mean_jct_s, preemptions)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("preemption", [False, True])
+def test_nothing_is_broken_where_places_are_kept_for_who_waits_long(preemption: bool, tmp_path: Path) -> None:
+    """Gangs of up to all of a small crowded cluster wait; jobs that end before go where places are kept for them."""
+    trace = crowd(ITP / "cluster06.csv.gz", 120)
+    deal_vcs(trace, 2)
+    quotas = tmp_path / "quotas.csv"
+    quotas.write_text("vc,quota_gpus\n0,8\n1,16\n", encoding="utf-8")
+    scenario = Scenario(
+        "6x4",
+        domains=2,
+        quotas=read_quotas(quotas, trace, 24),
+        preemption=preemption,
+        checkpoint_every_s=600.0,
+        reserve_after_s=900.0,
+    )
+    done = replay(trace, scenario, "philly", audit=True)
+    write_results(done, tmp_path / "of")
+    judge(
+        tmp_path, tmp_path / "of" / "trace.csv", done, ("--servers", "6x4", "--domains", "2", "--quotas", str(quotas))
+    )
+    assert len(done.holds) > 10
+    assert bool(done.summary.preemptions) is preemption
 
 
 @pytest.mark.timeout(300)
