@@ -27,6 +27,10 @@ class ReservationsSeen:
         self._since_s: dict[Spell, float] = {}
         self.counted: Counter[str] = Counter()
 
+    def begin_anew(self) -> None:
+        """Follow a resource manager that begins anew: who waits begins to wait then."""
+        self._since_s.clear()
+
     def look(self, engine: Engine, told: dict[str, VirtualCluster]) -> None:
         """Look on after a pass."""
         core = engine._core

@@ -194,6 +194,10 @@ class Preempting(LendingMachine):
         self.decide()
         assert not self.open, f"{self.open} at {self.now_s}, and the next wake was {wake_s}"
 
+    def registered(self) -> None:
+        super().registered()
+        self.reservations.begin_anew()
+
     @rule()
     def decide(self) -> None:
         super().decide()
