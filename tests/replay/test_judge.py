@@ -98,7 +98,7 @@ def test_a_week_of_philly_in_which_what_is_borrowed_is_taken_back(
 @pytest.mark.skipif("YGS_SOAK" not in os.environ, reason="long: set YGS_SOAK=1")
 @pytest.mark.parametrize(("preemption", "checkpoint_every_s", "mean_jct_s", "preemptions"), RESERVED)
 def test_a_week_of_philly_in_which_places_are_kept_for_who_waits_long(
-    preemption: bool, checkpoint_every_s: float, mean_jct_s: float, preemptions: int, tmp_path: Path
+    *, preemption: bool, checkpoint_every_s: float, mean_jct_s: float, preemptions: int, tmp_path: Path
 ) -> None:
     trace = read_trace(PHILLY_WEEK)
     scenario = Scenario(
@@ -117,7 +117,7 @@ def test_a_week_of_philly_in_which_places_are_kept_for_who_waits_long(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("preemption", [False, True])
-def test_nothing_is_broken_where_places_are_kept_for_who_waits_long(preemption: bool, tmp_path: Path) -> None:
+def test_nothing_is_broken_where_places_are_kept_for_who_waits_long(*, preemption: bool, tmp_path: Path) -> None:
     """Gangs of up to all of a small crowded cluster wait; jobs that end before go where places are kept for them."""
     trace = crowd(ITP / "cluster06.csv.gz", 120)
     deal_vcs(trace, 2)
