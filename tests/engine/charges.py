@@ -164,11 +164,9 @@ def apart(one: str, other: str) -> tuple[list[str], list[str]]:
     return [path for path in ones if path not in others], [path for path in others if path not in ones]
 
 
-def place_for(charges: Charges, want: JobWant, gone: Iterable[str], *, empty: bool = False) -> bool:
-    """Tell, by counting, whether a gang of equal containers has a place at its level when some containers are gone, or all."""
+def place_for(charges: Charges, want: JobWant, gone: Iterable[str]) -> bool:
+    """Tell, by counting, whether a gang of equal containers has a place at its level when some containers are gone."""
     domains = charges.rooms(want, gone)
-    if empty:
-        domains = {name: [(most, most) for _, most in rooms] for name, rooms in domains.items()}
     containers, level = want.containers, int(want.demand.ceiling)
     if level > 1:
         return sum(now for rooms in domains.values() for now, _ in rooms) >= containers

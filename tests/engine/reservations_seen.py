@@ -74,10 +74,11 @@ class ReservationsSeen:
 
 
 def _waits(core: Core, charges: Charges, record: JobRecord) -> bool:
-    """Tell whether a gang waits that its maximum admits and an empty cluster would hold."""
+    """Tell whether a gang waits that its maximum admits and the cluster would hold if all who run ended."""
     want = record.want
     if not isinstance(want, JobWant) or not want.gang or want.line.forbidden is not None or len(want.kinds) != 1:
         return False
     if record.job.job_id in core.ahead:
         return False
-    return place_for(charges, want, core.state.containers, empty=True)
+    running = [one.container_id for one in core.state.containers.values() if one.job_id in core.running]
+    return place_for(charges, want, running)
