@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.engine.reclaims import Reclaiming, borrowed
-from tests.engine.world import server
+from tests.engine.world import ask, server, worker
+from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.server import ServerState
@@ -58,6 +59,20 @@ def test_a_stream_of_small_jobs_does_not_starve_a_large_gang() -> None:
     stream(world, began_s + BOUND_S + 20.0 + 650.0)
     assert world.runs("large")
     assert world.engine.audit() == []
+
+
+def test_a_pass_that_does_not_come_to_the_end_of_who_is_ready_reserves_as_well() -> None:
+    """Else passes that are always full would let a gang wait for ever."""
+    world = Waiting(4, 4, decisions_per_pass_max=1)
+    for turn in range(6):
+        world.one(f"r{turn}")
+    world.gang("large", 4, 1, "root.a", "locality:0")
+    world.step(BOUND_S - 1.0)
+    for turn in range(2):
+        world.submit(f"x{turn}", "gang:1x1")
+        world.ask(f"x{turn}", ask(1, worker(1)))
+    world.apply(Pass(now_s=BOUND_S))
+    assert list(world.reserved) == ["large"]
 
 
 def test_a_stream_of_large_gangs_does_not_starve_a_small_job() -> None:

@@ -103,16 +103,20 @@ def give(core: Core, want: JobWant, place: Place) -> int:
 
 
 def reserve(core: Core) -> None:
-    """Reserve for those who have waited too long, when all who could have been placed: of each virtual cluster for the first."""
+    """Reserve for those who have waited too long and could not be placed: of each virtual cluster for the first.
+
+    A pass that could not look at all that is ready does not hold this up; who was not looked at is so in the next one.
+    """
     reservations = core.reservations
-    if not core.session.settled or core.unexamined:
+    if not core.session.settled:
         return
     have = {core.state.jobs[job_id].job.vc for job_id in reservations.by_job}
     overdue = sorted(reservations.overdue.keys() - have)
     places = Places(core)
     began = False
     for vc in overdue[:LOOKED_AT_MAX]:
-        del reservations.overdue[vc]
+        if not core.unexamined:
+            del reservations.overdue[vc]
         began = _reserve_in(core, places, vc) or began
     if len(overdue) > LOOKED_AT_MAX:
         reservations.agenda.note(core.now_s + LOOK_ON_S, EVERYBODY)
