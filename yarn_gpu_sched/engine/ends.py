@@ -93,11 +93,11 @@ def endings_of(core: Core, partitions: list[str], now_s: float) -> list[Ending]:
     """List the running jobs that hold something of these partitions, in the order in which they are expected to end."""
     found = []
     for record in core.running.values():
-        parts = tuple(_parts(core, record, partitions))
+        parts, held = _held(core, record, partitions[0])
+        for partition in partitions[1:]:
+            more, amount = _held(core, record, partition)
+            parts, held = parts + more, held.plus(amount)
         if parts:
-            held = Resource(
-                sum(one.memory_mb for one in parts), sum(one.vcores for one in parts), sum(one.gpus for one in parts)
-            )
             found.append(Ending(record, end_s(core, record, now_s), parts, held))
     return sorted(found, key=_order)
 
@@ -107,12 +107,23 @@ def _order(one: Ending) -> tuple[bool, float, str]:
     return (one.ends_s is None, time_s or 0.0, one.record.job.job_id)
 
 
-def _parts(core: Core, record: JobRecord, partitions: list[str]) -> Iterator[Part]:
-    """Add up what a job holds on each server of these partitions."""
+def _held(core: Core, record: JobRecord, partition: str) -> tuple[tuple[Part, ...], Resource]:
+    """Give what a job holds in a partition, server by server and in all, until something of the job changes."""
+    known = core.preemption.parts.setdefault(record.job.job_id, {})
+    found = known.get(partition)
+    if found is None:
+        parts = tuple(_parts(core, record, partition))
+        memory_mb, vcores = sum(one.memory_mb for one in parts), sum(one.vcores for one in parts)
+        found = known[partition] = parts, Resource(memory_mb, vcores, sum(one.gpus for one in parts))
+    return found
+
+
+def _parts(core: Core, record: JobRecord, partition: str) -> Iterator[Part]:
+    """Add up what a job holds on each server of a partition."""
     parts: dict[str, Part] = {}
     for container in record.containers.values():
         use, resource = core.state.servers[container.server_id], container.resource
-        if use.server.partition in partitions:
+        if use.server.partition == partition:
             part = parts.get(container.server_id)
             if part is None:
                 part = parts[container.server_id] = Part(use, 0, 0, 0, 0)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.engine.loans import Borrowed, Loans
     from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.job_record import JobRecord
+    from yarn_gpu_sched.model.resource import Resource
+    from yarn_gpu_sched.model.server_use import Part
 
 WINDOW_S = 60.0
 """The minute in which only so many jobs may be stopped."""
@@ -32,8 +34,8 @@ class Preemption:
 
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
     ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes; of
-    what: the ``units`` of each running job, by partition. ``held_back``: partitions in which somebody may not have what
-    is promised to a gang.
+    what: the ``units`` of each running job, by partition. ``parts``: what it holds there, server by server and in all.
+    ``held_back``: partitions in which somebody may not have what is promised to a gang.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -50,6 +52,7 @@ class Preemption:
         self.limits_changes = 0
         self.loans: dict[str, dict[str, Loans]] = {}
         self.units: dict[str, dict[str, list[Borrowed]]] = {}
+        self.parts: dict[str, dict[str, tuple[tuple[Part, ...], Resource]]] = {}
 
     @property
     def off(self) -> bool:
@@ -95,11 +98,13 @@ class Preemption:
     def job_changed(self, job_id: str, vc: str) -> None:
         """Note that something of a job changed that runs in a virtual cluster."""
         self.units.pop(job_id, None)
+        self.parts.pop(job_id, None)
         self.loans.pop(vc, None)
 
     def servers_changed(self) -> None:
         """Note that servers may be in other partitions."""
         self.units.clear()
+        self.parts.clear()
         self.loans.clear()
 
     def forget(self, job_id: str) -> None:
@@ -107,6 +112,7 @@ class Preemption:
         self.plans.pop(job_id, None)
         self.observed.pop(job_id, None)
         self.units.pop(job_id, None)
+        self.parts.pop(job_id, None)
         self.agenda.strike(job_id)
 
     def clear(self) -> None:
