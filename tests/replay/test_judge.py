@@ -136,7 +136,7 @@ def test_nothing_is_broken_where_places_are_kept_for_who_waits_long(*, preemptio
     judge(
         tmp_path, tmp_path / "of" / "trace.csv", done, ("--servers", "6x4", "--domains", "2", "--quotas", str(quotas))
     )
-    assert len(done.holds) > 10
+    assert len(done.holds) > 20
     assert bool(done.summary.preemptions) is preemption
 
 
