@@ -1,4 +1,4 @@
-"""A gang with a reservation that goes to another queue, or asks of other servers."""
+"""A gang with a reservation that goes to another queue, or asks of other servers; a server that goes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import msgspec
 from tests.engine.test_reserving import BOUND_S, Waiting, filled
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.events import JobChanged
+from yarn_gpu_sched.engine.reserving import LOOKED_AT_MAX
 
 
 def move(world: Waiting, job_id: str, vc: str) -> None:
@@ -51,3 +52,22 @@ def test_one_that_asks_of_another_partition_keeps_nothing_where_it_was() -> None
     world.step(world.now_s + 1.0)
     after = world.reserved["g"]
     assert (after.partition, after.server_ids, world.kept("g")) == ("fast", ("fast",), 2)
+
+
+def test_a_server_that_goes_moves_more_of_them_than_a_pass_looks_for() -> None:
+    world = Waiting(4, 4, 4)
+    for server_id in ("s0", "s1", "s2"):
+        world.one(f"runs-{server_id}", "root.z")
+        world.gang(f"fills-{server_id}", 3, 1, "root.z", "locality:0")
+    for number in range(LOOKED_AT_MAX + 2):
+        world.gang(f"g{number}", 12, 1, f"root.v{number}")
+    world.step(BOUND_S)
+    world.step(world.now_s + 1.0)
+    assert len(world.reserved) == LOOKED_AT_MAX + 2
+    world.end("runs-s1")
+    world.end("runs-s2")
+    world.change(server("s3", 8, rack="/r0"))
+    world.remove("s0")
+    world.step(world.now_s + 1.0)
+    assert len(world.reserved) == LOOKED_AT_MAX + 2
+    assert {"s0"} & {where for one in world.reserved.values() for where in one.server_ids} == set()

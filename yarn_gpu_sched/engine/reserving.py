@@ -292,8 +292,10 @@ def _keep(core: Core, reservation: Reservation, record: JobRecord, most: int | N
     if most is not None and kept_gpus > most:
         let_go(core, record)
         kept_gpus = 0
-    servers = core.state.servers
-    if kept_gpus < reservation.gpus and any(servers[need.server_id].free_mask for need in reservation.needs):
+    uses = [
+        core.state.servers.get(server_id) for server_id in reservation.server_ids
+    ]  # one may be gone, and not looked for yet
+    if kept_gpus < reservation.gpus and any(use is not None and use.free_mask for use in uses):
         keep(core, record, reservation.needs, NEVER_S, most)
     return sum(part.gpus for part in kept_for(core, record))
 
