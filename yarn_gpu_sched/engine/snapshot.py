@@ -55,7 +55,10 @@ class SessionImage(msgspec.Struct, frozen=True):
 
 
 class PreemptionImage(msgspec.Struct, frozen=True):
-    """What is kept of preemption, see `yarn_gpu_sched.engine.preemption.Preemption`."""
+    """What is kept of preemption and reservations, see `yarn_gpu_sched.engine.preemption` and `yarn_gpu_sched.engine.reservations`.
+
+    ``looked``: for which reservations nothing was freed since a place was looked for.
+    """
 
     mode: Mode = Mode.OFF
     why: str = ""
@@ -64,6 +67,8 @@ class PreemptionImage(msgspec.Struct, frozen=True):
     stopped_s: list[float] = []
     observed: list[tuple[str, float]] = []
     reservations: list[Reservation] = []
+    looked: list[str] = []
+    idle_max: list[tuple[str, int]] = []
 
 
 class EngineImage(msgspec.Struct, frozen=True):
@@ -138,7 +143,16 @@ def _preemption_image(core: Core) -> PreemptionImage:
         stopped_s=[at_s for at_s in preemption.stopped_s if at_s > now_s - WINDOW_S],
         observed=sorted(preemption.observed.items()),
         reservations=[one for _, one in sorted(core.reservations.by_job.items())],
+        looked=_looked(core),
+        idle_max=sorted(core.reservations.idle_max.items()),
     )
+
+
+def _looked(core: Core) -> list[str]:
+    by_job, stamps = core.reservations.by_job, core.reservations.stamps
+    return [
+        job_id for job_id, one in sorted(by_job.items()) if stamps.get(job_id) == core.preemption.stamp(one.partition)
+    ]
 
 
 def _told(state: ClusterState) -> list[VirtualCluster]:
@@ -189,6 +203,8 @@ def restore(taken: bytes, policy: Policy | None = None) -> Core:
     _restore_preemption(core, image.preemption)
     _restore_state(core, image)
     _restore_lists(core, image)
+    for job_id in image.preemption.looked:
+        core.reservations.stamps[job_id] = core.preemption.stamp(core.reservations.by_job[job_id].partition)
     return core
 
 
@@ -214,6 +230,7 @@ def _restore_preemption(core: Core, image: PreemptionImage) -> None:
     preemption.stopped_s.extend(image.stopped_s)
     preemption.observed = dict(image.observed)
     core.reservations.by_job = {one.job_id: one for one in image.reservations}
+    core.reservations.idle_max = dict(image.idle_max)
 
 
 def _restore_state(core: Core, image: EngineImage) -> None:
