@@ -70,7 +70,10 @@ def test_who_is_within_the_quota_is_never_stopped() -> None:
     assert world.stopped() == []
     preview = world.engine.preempt_preview("b1")
     assert preview is not None
-    assert (preview.condition, preview.sentence) == ("no_victim", "nobody who borrows may be stopped")
+    assert (preview.condition, preview.sentence) == (
+        "no_victim",
+        "nobody borrows in a queue that would have to give back",
+    )
 
 
 def test_who_would_borrow_itself_takes_nothing_back() -> None:

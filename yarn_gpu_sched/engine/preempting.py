@@ -110,7 +110,8 @@ def begin(core: Core, want: JobWant) -> int:
 
 def _look_again(core: Core, want: JobWant, failing: Failing) -> None:
     preemption = core.preemption
-    if failing.condition in (Condition.NO_VICTIM, Condition.TOO_FEW):
+    too_many = failing.condition is Condition.RATE and failing.again_s is None
+    if too_many or failing.condition in (Condition.NO_VICTIM, Condition.TOO_FEW):
         until_s = float("inf") if failing.again_s is None else failing.again_s
         want.line.fruitless = (preemption.stamp(want.partition), until_s)
     if failing.again_s is not None:

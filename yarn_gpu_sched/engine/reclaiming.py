@@ -77,7 +77,7 @@ def reclaim(core: Core, want: JobWant) -> Found | Failing:
     in_use, usable = gpus_in_use(core, want.partition)
     who = candidates(core, want)
     if not who.ripe:
-        return Failing(Condition.NO_VICTIM, "nobody who borrows may be stopped", who.ripens_s)
+        return Failing(Condition.NO_VICTIM, _nobody(core, who), who.ripens_s)
     search = _Search(core, want, who, kept_for(core, want.record))
     if search.fits():
         return Failing(Condition.FITS, "who is being stopped for other gangs leaves room for it")
@@ -106,6 +106,17 @@ def prove_again(core: Core, want: JobWant, plan: Plan, held: list[Part]) -> Foun
         )
     victims, placement, needs = proof
     return Found(victims, placement.level, needs, in_use, usable)
+
+
+def _nobody(core: Core, who: Candidates) -> str:
+    """Say why none of those who borrow may be stopped."""
+    if not who.borrow:
+        return "nobody borrows in a queue that would have to give back"
+    young, least_s = who.unripe, core.settings.preempt_min_run_s
+    return (
+        f"nobody who borrows may be stopped: of {who.borrow}, {young} have run for less than {least_s:g} s, "
+        f"{who.borrow - young} are spared, being stopped already or not to be stopped at all"
+    )
 
 
 def _may_not(core: Core, want: JobWant) -> Failing | None:
@@ -155,7 +166,7 @@ class _Search:
         self._core = core
         self._want = want
         self._who = who
-        self._ripe, self._costs, _ = who
+        self._ripe, self._costs = who.ripe, who.costs
         self._held = held
         self._parts: dict[int, list[Part]] = {}
         self._foreseen = foreseen(core, want.job_id) if core.preemption.plans else NOTHING_FORESEEN

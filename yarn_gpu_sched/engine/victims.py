@@ -36,12 +36,14 @@ class Candidate(NamedTuple):
 class Candidates(NamedTuple):
     """``ripe`` may be stopped now, cheapest first, at these ``costs``, of equal cost the youngest first.
 
-    ``ripens_s`` is when the next one may be, if nothing else happens.
+    ``ripens_s`` is when the next one may be, if nothing else happens; ``unripe`` have not run long enough, of all who ``borrow``.
     """
 
     ripe: list[Borrowed]
     costs: list[float]
     ripens_s: float | None = None
+    unripe: int = 0
+    borrow: int = 0
 
     def at(self, place: int) -> Candidate:
         """Give one of them."""
@@ -54,16 +56,19 @@ def candidates(core: Core, want: JobWant) -> Candidates:
     spared = _spared(core, want)
     found: list[Ranked] = []
     unripe_s: list[float] = []
+    unripe_count = borrow = 0
     for vc in _lenders(core, want):
         loans = loans_of(core, vc, want.partition)
         ripe = bisect_right(loans.started_s, youngest_s)
+        unripe_count += len(loans.started_s) - ripe
+        borrow += len(loans.all)
         found += zip(loans.costs(core.now_s, ripe), loans.keys)  # noqa: B905 - keys of those that are not ripe remain
         unripe = zip(loans.started_s[ripe:], loans.stoppable[ripe:], strict=True)
         unripe_s += islice((began_s for began_s, one in unripe if one.record.job.job_id not in spared), 1)
     if spared:
         found = [one for one in found if one[1][-1].record.job.job_id not in spared]
     ripens_s = min(unripe_s) + core.settings.preempt_min_run_s if unripe_s else None
-    return _in_order(found)._replace(ripens_s=ripens_s)
+    return _in_order(found)._replace(ripens_s=ripens_s, unripe=unripe_count, borrow=borrow)
 
 
 def _in_order(found: list[Ranked]) -> Candidates:
