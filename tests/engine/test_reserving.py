@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.reclaims import Reclaiming, borrowed
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.events import Pass
@@ -44,12 +46,13 @@ def stream(world: Waiting, until_s: float, every_s: float = 10.0, runs_s: float 
         world.step()
 
 
-def test_a_stream_of_small_jobs_does_not_starve_a_large_gang() -> None:
-    """On 32 GPUs there are never 16 free at once without it; with it the gang starts when those have ended that ran there."""
-    world = Waiting(8, 8, 8, 8)
+@pytest.mark.parametrize(("servers", "gpus"), [(2, 16), (4, 16), (4, 32)])
+def test_a_stream_of_small_jobs_does_not_starve_a_large_gang(servers: int, gpus: int) -> None:
+    """There are never so many free at once without it; with it the gang starts when those have ended that ran there."""
+    world = Waiting(*[8] * servers)
     world.audited = False
     stream(world, 700.0)
-    world.gang("large", 16, 1)
+    world.gang("large", gpus, 1)
     began_s = world.now_s
     stream(world, began_s + BOUND_S - 20.0)
     assert world.reserved == {}

@@ -1,4 +1,4 @@
-"""A gang with a reservation that goes to another queue, or asks of other servers; a server that goes."""
+"""A gang with a reservation that goes to another queue, or asks of other servers; a server that goes, or a better place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import msgspec
 from tests.engine.test_reserving import BOUND_S, Waiting, filled
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.events import JobChanged
-from yarn_gpu_sched.engine.reserving import LOOKED_AT_MAX
+from yarn_gpu_sched.engine.reserving import LOOKED_AT_MAX, REPLAN_MIN_S, REPLAN_S
+from yarn_gpu_sched.model.server import ServerState
 
 
 def move(world: Waiting, job_id: str, vc: str) -> None:
@@ -71,3 +72,47 @@ def test_a_server_that_goes_moves_more_of_them_than_a_pass_looks_for() -> None:
     world.step(world.now_s + 1.0)
     assert len(world.reserved) == LOOKED_AT_MAX + 2
     assert {"s0"} & {where for one in world.reserved.values() for where in one.server_ids} == set()
+
+
+def test_one_is_moved_where_a_job_that_said_it_would_end_does_not_and_that_job_goes_on() -> None:
+    world = Waiting(4, 4)
+    for name, runtime in (("r1", 20_000), ("r2", 20_000), ("r3", 20_000), ("r4", 20_000), ("r5", 4_000), ("r6", 4_000)):
+        world.one(name, "root.a", f"runtime:{runtime}")
+    world.step(100.0)
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    world.step(100.0 + BOUND_S)
+    assert (world.reserved["g"].server_ids, world.reserved["g"].ready_s) == (("s1",), 4_000.0)
+    world.one("passes", "root.a", "runtime:2000")
+    for name in ("r5", "r6"):
+        world.end(name)
+    world.step(4_000.0 + REPLAN_MIN_S)
+    assert (world.reserved["g"].server_ids, world.reserved["g"].ready_s) == (("s0",), 20_000.0)
+    assert world.runs("passes")
+
+
+def test_it_is_looked_every_five_minutes_whether_another_place_is_better_by_now() -> None:
+    """Elsewhere so many jobs have ended that less is missing there."""
+    world = filled()
+    world.step(100.0 + BOUND_S)
+    assert world.reserved["g"].server_ids == ("s1",)
+    for name in ("r1", "r2", "r3"):
+        world.end(name)
+    world.step(100.0 + BOUND_S + REPLAN_S - 1.0)
+    assert world.reserved["g"].server_ids == ("s1",)
+    world.step(100.0 + BOUND_S + REPLAN_S)
+    assert (world.reserved["g"].server_ids, world.kept("g")) == (("s0",), 3)
+
+
+def test_when_a_server_comes_back_it_is_looked_soon_whether_that_is_better() -> None:
+    world = Waiting(4, 4, 4)
+    for turn in range(9):
+        world.one(f"r{turn}")
+    (first,) = {one.server_id for one in world.live("r8")}
+    world.change(server(first, 4, rack="/r0", state=ServerState.DRAINING))
+    world.step(100.0)
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    world.step(100.0 + BOUND_S)
+    assert world.reserved["g"].server_ids != (first,)
+    world.change(server(first, 4, rack="/r0"))
+    world.step(100.0 + BOUND_S + REPLAN_MIN_S)
+    assert (world.reserved["g"].server_ids, world.kept("g")) == ((first,), 3)
