@@ -69,6 +69,7 @@ def stop_others_as_well(core: Core) -> None:
 def forget_who_waits(core: Core) -> None:
     del core.reservations.by_job["h"]
     core.reservations.agenda.clear()
+    core.reservations.again.clear()
     core.reservations.overdue.clear()
 
 

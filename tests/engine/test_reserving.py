@@ -323,3 +323,18 @@ def test_a_gang_is_due_behind_single_containers_that_want_the_same() -> None:
     world.one("gang")
     world.step(world.now_s + BOUND_S)
     assert list(world.reserved) == ["gang"]
+
+
+def test_who_waits_behind_one_that_went_in_vain_is_looked_at_all_the_same() -> None:
+    """The first of the line finds no place while a server drains, and then ends."""
+    world = Waiting(4, 4)
+    world.gang("r", 8, 1)
+    for name in ("first", "second"):
+        world.gang(name, 8, 1)
+    world.change(server("s1", 4, rack="/r0", state=ServerState.DRAINING))
+    world.step(BOUND_S)
+    assert world.reserved == {}
+    world.end("first")
+    world.change(server("s1", 4, rack="/r0"))
+    world.step(BOUND_S + 60.0)
+    assert list(world.reserved) == ["second"]

@@ -1,24 +1,24 @@
-"""When to look at which job again: one time a job, the next one first."""
+"""When to look at what again: one time for each key, the next one first."""
 
 from heapq import heappop, heappush
 
 
 class Agenda:
-    """Times at which something may be due for a job; what was named before for it counts no more."""
+    """Times at which something may be due for a job or a queue; what was named before for it counts no more."""
 
     def __init__(self) -> None:
         self._times: list[tuple[float, str]] = []
         self._time_of: dict[str, float] = {}
 
-    def note(self, time_s: float, job_id: str) -> None:
-        """Look at a job then, and no more when it was said before."""
-        if self._time_of.get(job_id) != time_s:
-            self._time_of[job_id] = time_s
-            heappush(self._times, (time_s, job_id))
+    def note(self, time_s: float, key: str) -> None:
+        """Look at it then, and no more when it was said before."""
+        if self._time_of.get(key) != time_s:
+            self._time_of[key] = time_s
+            heappush(self._times, (time_s, key))
 
-    def strike(self, job_id: str) -> None:
-        """Do not look at a job."""
-        self._time_of.pop(job_id, None)
+    def strike(self, key: str) -> None:
+        """Do not look at it."""
+        self._time_of.pop(key, None)
 
     def next_s(self) -> float | None:
         """Say when to look next."""
@@ -28,16 +28,16 @@ class Agenda:
         return times[0][0] if times else None
 
     def pass_by(self, now_s: float) -> list[str]:
-        """Let the times go by that have come; list the jobs."""
+        """Let the times go by that have come; list for what they were."""
         due = []
         while (next_s := self.next_s()) is not None and next_s <= now_s:
-            job_id = heappop(self._times)[1]
-            del self._time_of[job_id]
-            due.append(job_id)
+            key = heappop(self._times)[1]
+            del self._time_of[key]
+            due.append(key)
         return due
 
-    def jobs(self) -> list[str]:
-        """List the jobs of which a time was named."""
+    def keys(self) -> list[str]:
+        """List for what a time was named."""
         return list(self._time_of)
 
     def clear(self) -> None:

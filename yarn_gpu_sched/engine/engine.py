@@ -146,7 +146,12 @@ class Engine:
         if core.policy_wake_s is not None:
             times.append(core.policy_wake_s)
         preemption = core.preemption
-        looks = (preemption.look_s, preemption.agenda.next_s(), core.reservations.agenda.next_s())
+        looks = (
+            preemption.look_s,
+            preemption.agenda.next_s(),
+            core.reservations.agenda.next_s(),
+            core.reservations.again.next_s(),
+        )
         times += [look_s for look_s in looks if look_s is not None]
         times += [heap[0][0] for heap in (core.resting, core.expiring) if heap]
         if not core.session.settled:

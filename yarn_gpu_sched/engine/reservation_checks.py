@@ -60,8 +60,9 @@ def _faults(core: Core, record: JobRecord, one: Reservation) -> Iterator[str]:
 def _forgotten(core: Core, owners: dict[str, str]) -> Iterator[str]:
     """Name the virtual clusters in which a gang waits, and nobody looks whether it does for too long."""
     reservations = core.reservations
-    watched = set(owners) | set(reservations.overdue)
-    watched |= {core.state.jobs[job_id].job.vc for job_id in reservations.agenda.jobs() if job_id in core.state.jobs}
+    watched = set(owners) | set(reservations.overdue) | set(reservations.again.keys())
+    noted = reservations.agenda.keys()
+    watched |= {core.state.jobs[job_id].job.vc for job_id in noted if job_id in core.state.jobs}
     for line in core.queue.lines():
         if line.group.vc in watched or not line.demand.gpus or not line.any_want().gang:
             continue

@@ -18,14 +18,15 @@ class Reservations:
     """All reservations by job.
 
     ``agenda``: when to look at them, and who will have waited long enough for one. ``overdue``: virtual clusters in which somebody
-    may have. ``declaring``: who waits and says how long it runs, so that it may pass. ``idle_max``: by partition, how many GPUs all
-    but the first could keep idle when that was last looked at. ``stamps``: what had changed (`Preemption.stamp`) when a place was
-    last looked for.
+    may have, and ``again``: when to look at one of them again. ``declaring``: who waits and says how long it runs, so that it may
+    pass. ``idle_max``: by partition, how many GPUs all but the first could keep idle when that was last looked at. ``stamps``: what
+    had changed (`Preemption.stamp`) when a place was last looked for.
     """
 
     def __init__(self) -> None:
         self.by_job: dict[str, Reservation] = {}
         self.agenda = Agenda()
+        self.again = Agenda()
         self.overdue: dict[str, None] = {}
         self.declaring = Declaring()
         self.idle_max: dict[str, int] = {}
@@ -47,6 +48,7 @@ class Reservations:
         """Forget all."""
         self.by_job.clear()
         self.agenda.clear()
+        self.again.clear()
         self.overdue.clear()
         self.declaring.clear()
         self.stamps.clear()

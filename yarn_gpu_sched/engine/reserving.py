@@ -35,8 +35,6 @@ LOOKED_AT_MAX = 4
 LOOK_ON_S = 0.1
 """How long those wait that a pass did not come to."""
 
-EVERYBODY = ""
-"""For whom a pass is wanted that looks on."""
 
 IDLE_PERCENT = 5
 """Of a partition's GPUs, what all reservations but the first may keep idle together."""
@@ -47,9 +45,8 @@ NEVER_S = float("inf")
 def tend(core: Core, place: Place) -> int:
     """Look after the reservations: let go of what is void, start gangs that have room; return the decisions made."""
     reservations = core.reservations
-    for job_id in reservations.agenda.pass_by(core.now_s):
-        if job_id != EVERYBODY:
-            reservations.overdue[core.state.jobs[job_id].job.vc] = None
+    vcs = [core.state.jobs[job_id].job.vc for job_id in reservations.agenda.pass_by(core.now_s)]
+    reservations.overdue.update(dict.fromkeys(vcs + reservations.again.pass_by(core.now_s)))
     for job_id in sorted(reservations.by_job):
         if _is_void(core, reservations.by_job[job_id]):
             end(core, job_id)
@@ -118,8 +115,8 @@ def reserve(core: Core) -> None:
         if not core.unexamined:
             del reservations.overdue[vc]
         began = _reserve_in(core, places, vc) or began
-    if len(overdue) > LOOKED_AT_MAX:
-        reservations.agenda.note(core.now_s + LOOK_ON_S, EVERYBODY)
+    for vc in overdue[LOOKED_AT_MAX : LOOKED_AT_MAX + 1]:
+        reservations.again.note(core.now_s + LOOK_ON_S, vc)
     if began:
         keep_all(core)
 
@@ -129,7 +126,7 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
     for want in sorted(overdue_in(core, vc), key=lambda want: _turn(core, want))[:LOOKED_AT_MAX]:
         found = places.soonest(want)
         if found is None:
-            core.reservations.agenda.note(core.now_s + REPLAN_MIN_S, want.job_id)
+            core.reservations.again.note(core.now_s + REPLAN_MIN_S, vc)
             continue
         core.reservations.by_job[want.job_id] = Reservation(
             want.job_id,
@@ -246,7 +243,7 @@ def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant)
     best = found if present is None or (found is not None and found.turn < present.turn) else present
     if best is None:
         end(core, reservation.job_id)
-        core.reservations.agenda.note(core.now_s + REPLAN_MIN_S, reservation.job_id)
+        core.reservations.again.note(core.now_s + REPLAN_MIN_S, want.vc)
         return
     if best is found:
         let_go(core, want.record)
