@@ -30,7 +30,7 @@ def _is_in_its_way(core: Core, want: JobWant, plan: Plan) -> bool:
     if plan.partition != want.partition or record.gang_under_way or record.gang_placed:
         return False
     asked = want.gpus - want.held.gpus + plan.gpus - held_for(core.state, record).gpus
-    shared = set(lineage(record.job.vc)).intersection(want.line.group.path)
+    shared = set(lineage(record.job.vc)).intersection(lineage(want.vc))
     return any(headroom(core, path, plan.partition) < asked for path in shared)
 
 

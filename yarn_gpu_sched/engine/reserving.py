@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.finding import free_gpus
 from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
-from yarn_gpu_sched.engine.limits import room_for
+from yarn_gpu_sched.engine.limits import held_for, room_for
 from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.reserved_places import Places
-from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.engine.want import JobWant, want_of
 from yarn_gpu_sched.model.reservation import Reservation
+from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
@@ -66,12 +67,18 @@ def _is_void(core: Core, reservation: Reservation) -> bool:
     record = core.state.jobs[reservation.job_id]
     if record.gang_placed or record.end is not None or record.refusal or record.job.attempt != reservation.attempt:
         return True
-    want = record.want
-    if record.gang_under_way or record.backoff_until_s > core.now_s:
+    if record.gang_under_way:
         return False
-    if not isinstance(want, JobWant) or not want.gang:
-        return True
-    return want.gpus != reservation.gpus or want.partition != reservation.partition
+    want = wanted(core, record)
+    return want is None or want.gpus != reservation.gpus or want.partition != reservation.partition
+
+
+def wanted(core: Core, record: JobRecord) -> JobWant | None:
+    """Say what a gang wants, also while it pauses because the resource manager refused it; None if it wants nothing."""
+    want = record.want
+    if want is None and record.backoff_until_s > core.now_s and (want := want_of(record)) is not None:
+        want.held = held_for(core.state, record)
+    return want if isinstance(want, JobWant) and want.gang else None
 
 
 def end(core: Core, job_id: str) -> None:
@@ -168,14 +175,14 @@ def _is_overdue(core: Core, want: JobWant) -> bool:
 def _turn(core: Core, want: JobWant) -> tuple[bool, float, str]:
     """Say when it is a gang's turn: those within their quotas first, then who has waited longest."""
     asked = want.gpus - want.held.gpus
-    over = any(headroom(core, path, want.partition) < asked for path in want.line.group.path)
+    over = any(headroom(core, path, want.partition) < asked for path in lineage(want.vc))
     return over, want.record.tenure.ready_s or 0.0, want.job_id
 
 
 def is_over_quota(core: Core, reservation: Reservation) -> bool:
     """Tell whether a gang with a reservation would use more than the quota of its virtual cluster."""
-    want = core.state.jobs[reservation.job_id].want
-    return isinstance(want, JobWant) and _turn(core, want)[0]
+    want = wanted(core, core.state.jobs[reservation.job_id])
+    return want is not None and _turn(core, want)[0]
 
 
 def in_order(core: Core) -> list[Reservation]:
@@ -184,7 +191,8 @@ def in_order(core: Core) -> list[Reservation]:
     def turn(reservation: Reservation) -> tuple[bool, float, str]:
         record = core.state.jobs[reservation.job_id]
         begun = (False, record.tenure.ready_s or 0.0, reservation.job_id)
-        return _turn(core, record.want) if isinstance(record.want, JobWant) else begun
+        want = wanted(core, record)
+        return begun if want is None else _turn(core, want)
 
     return sorted(core.reservations.by_job.values(), key=turn)
 
@@ -268,12 +276,13 @@ def keep_all(core: Core) -> None:
     left: dict[str, int] = {}
     for reservation in order:
         record, partition = core.state.jobs[reservation.job_id], reservation.partition
-        if not isinstance(record.want, JobWant):
+        want = wanted(core, record)
+        if want is None:
             let_go(core, record)
             continue
-        if uses_up(core, record.want):
+        if uses_up(core, want):
             continue
-        room = room_for(core.state.tenants, core.in_force, record.want) if core.in_force.limited else None
+        room = room_for(core.state.tenants, core.in_force, want) if core.in_force.limited else None
         if partition not in left:
             left[partition] = core.reservations.idle_max[partition] = idle_max(core, partition)
             _clear_way(core, reservation, order)
