@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.engine.test_reserving import BOUND_S, Waiting
+from tests.engine.world import server
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.events import Pass
-from yarn_gpu_sched.engine.reserving import REPLAN_S
+from yarn_gpu_sched.engine.reserving import REPLAN_MIN_S, REPLAN_S
+from yarn_gpu_sched.model.server import ServerState
 
 
 def two() -> Waiting:
@@ -41,3 +43,23 @@ def test_it_is_looked_for_another_place_only_if_the_live_one_would() -> None:
         assert live.apply(Pass(now_s=world.now_s)) == again.apply(Pass(now_s=world.now_s))
         assert live.reservations() == again.reservations()
         assert live.digest() == again.digest()
+
+
+def test_who_found_no_place_is_looked_for_again_when_the_live_one_would() -> None:
+    world = Waiting(4, 4)
+    world.gang("runs", 1, 2)
+    world.change(server("s1", 4, rack="/r1", state=ServerState.UNHEALTHY))
+    world.gang("g", 2, 4)
+    world.step(BOUND_S)
+    assert world.reserved == {}
+    world.step(world.now_s + 1.0)
+    live, again = world.engine, Engine.restore(world.engine.snapshot())
+    world.change(server("s1", 4, rack="/r1"))
+    again.apply(world.events[-1])
+    assert live.next_wake_s() == again.next_wake_s()
+    for seconds in (1.0, 2 * REPLAN_MIN_S):
+        world.now_s += seconds
+        assert live.apply(Pass(now_s=world.now_s)) == again.apply(Pass(now_s=world.now_s))
+        assert live.reservations() == again.reservations()
+        assert live.digest() == again.digest()
+    assert list(world.reserved) == ["g"]

@@ -208,7 +208,9 @@ def reclaims() -> World:
 
 def reserves() -> World:
     """Let a gang get a reservation, another job pass it, and the gang start."""
-    world = World(RESERVING).up(server("s1", 4), server("s2", 4))
+    world = World(RESERVING).up(server("s1", 4), server("s2", 4), server("s3", 4, state=ServerState.UNHEALTHY))
+    world.submit("never", "gang:3x4", vc="root.b")
+    world.ask("never", ask(3, worker(4)))
     for number in range(6):
         world.submit(f"r{number}", "gang:1x1", "runtime:500")
         world.ask(f"r{number}", ask(1, worker(1)))
@@ -217,6 +219,12 @@ def reserves() -> World:
     world.ask("g", ask(4, worker(1)))
     for world.now_s in (50.0, 101.0):
         world.run()
+    world.submit("next", "gang:4x1")
+    world.ask("next", ask(4, worker(1)))
+    world.run()
+    world.now_s += 101.0
+    world.run()
+    world.ask("next", ask(4, worker(1), 2))
     world.submit("passes", "gang:1x1", "runtime:100")
     world.ask("passes", ask(1, worker(1)))
     world.run()

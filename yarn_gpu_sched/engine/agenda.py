@@ -20,6 +20,10 @@ class Agenda:
         """Do not look at it."""
         self._time_of.pop(key, None)
 
+    def times(self) -> list[tuple[str, float]]:
+        """List for what which time was named, in order of the keys."""
+        return sorted(self._time_of.items())
+
     def next_s(self) -> float | None:
         """Say when to look next."""
         times = self._times

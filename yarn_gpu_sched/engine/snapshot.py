@@ -57,7 +57,8 @@ class SessionImage(msgspec.Struct, frozen=True):
 class PreemptionImage(msgspec.Struct, frozen=True):
     """What is kept of preemption and reservations, see `yarn_gpu_sched.engine.preemption` and `yarn_gpu_sched.engine.reservations`.
 
-    ``looked``: for which reservations nothing was freed since a place was looked for.
+    ``looked``: for which reservations nothing was freed since a place was looked for; ``looks``: when it is looked for
+    whom, ``again``: in which queues.
     """
 
     mode: Mode = Mode.OFF
@@ -69,6 +70,9 @@ class PreemptionImage(msgspec.Struct, frozen=True):
     reservations: list[Reservation] = []
     looked: list[str] = []
     idle_max: list[tuple[str, int]] = []
+    looks: list[tuple[str, float]] = []
+    again: list[tuple[str, float]] = []
+    overdue: list[str] = []
 
 
 class EngineImage(msgspec.Struct, frozen=True):
@@ -145,6 +149,9 @@ def _preemption_image(core: Core) -> PreemptionImage:
         reservations=[one for _, one in sorted(core.reservations.by_job.items())],
         looked=_looked(core),
         idle_max=sorted(core.reservations.idle_max.items()),
+        looks=core.reservations.agenda.times(),
+        again=core.reservations.again.times(),
+        overdue=sorted(core.reservations.overdue),
     )
 
 
@@ -203,8 +210,7 @@ def restore(taken: bytes, policy: Policy | None = None) -> Core:
     _restore_preemption(core, image.preemption)
     _restore_state(core, image)
     _restore_lists(core, image)
-    for job_id in image.preemption.looked:
-        core.reservations.stamps[job_id] = core.preemption.stamp(core.reservations.by_job[job_id].partition)
+    _restore_looks(core, image.preemption)
     return core
 
 
@@ -231,6 +237,19 @@ def _restore_preemption(core: Core, image: PreemptionImage) -> None:
     preemption.observed = dict(image.observed)
     core.reservations.by_job = {one.job_id: one for one in image.reservations}
     core.reservations.idle_max = dict(image.idle_max)
+
+
+def _restore_looks(core: Core, image: PreemptionImage) -> None:
+    """Look for places for gangs when the live one would, and not because they are heard of anew."""
+    reservations = core.reservations
+    for job_id in image.looked:
+        reservations.stamps[job_id] = core.preemption.stamp(reservations.by_job[job_id].partition)
+    reservations.agenda.clear()
+    for job_id, time_s in image.looks:
+        reservations.agenda.note(time_s, job_id)
+    for vc, time_s in image.again:
+        reservations.again.note(time_s, vc)
+    reservations.overdue = dict.fromkeys(image.overdue)
 
 
 def _restore_state(core: Core, image: EngineImage) -> None:
