@@ -301,9 +301,17 @@ def _keep(core: Core, reservation: Reservation, record: JobRecord, most: int | N
     uses = [
         core.state.servers.get(server_id) for server_id in reservation.server_ids
     ]  # one may be gone, and not looked for yet
-    if kept_gpus < reservation.gpus and any(use is not None and use.free_mask for use in uses):
+    known = [use for use in uses if use is not None]
+    if any(use.free_mask for use in known) if kept_gpus < reservation.gpus else _lacks_more(core, reservation, record):
         keep(core, record, reservation.needs, NEVER_S, most)
     return sum(part.gpus for part in kept_for(core, record))
+
+
+def _lacks_more(core: Core, reservation: Reservation, record: JobRecord) -> bool:
+    """Tell whether memory or vcores are lacking beside the GPUs, which are all kept."""
+    kept = held_for(core.state, record)
+    memory_mb = sum(need.memory_mb for need in reservation.needs)
+    return kept.memory_mb < memory_mb or kept.vcores < sum(need.vcores for need in reservation.needs)
 
 
 def _clear_way(core: Core, first: Reservation, order: list[Reservation]) -> None:
