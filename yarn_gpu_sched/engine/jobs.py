@@ -7,6 +7,7 @@ from yarn_gpu_sched.engine.events import AsksChanged, JobChanged, JobEnded
 from yarn_gpu_sched.engine.gathering import asks_changed, forget
 from yarn_gpu_sched.engine.overdue import watch
 from yarn_gpu_sched.engine.repair import made_whole
+from yarn_gpu_sched.engine.reserving import asks_changed as reservation_asks_changed
 from yarn_gpu_sched.engine.reserving import end as end_reservation
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.assignment import ANYWHERE
@@ -209,6 +210,8 @@ def on_asks_changed(core: Core, event: AsksChanged) -> None:
     record.asks = tuple(asks)
     if record.backoff is not None and (record.asks != before or record.blacklist != blacklist_before):
         record.backoff.lift(core.now_s)
+    if record.asks != before or record.blacklist != blacklist_before:
+        reservation_asks_changed(core, event.job_id)
     if core.session.snapshot_ended:
         record.hear_again(before, core.now_s)
     asks_changed(core, record, before)

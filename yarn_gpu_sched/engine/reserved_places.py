@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.ends import Lacks, endings_of, place_after, smallest, unwatched
 from yarn_gpu_sched.engine.exceeding import over_limits
+from yarn_gpu_sched.engine.finding import keeps_ceiling, partitions_of
 from yarn_gpu_sched.engine.keeping import kept_for
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.preemption import Need
+from yarn_gpu_sched.placement import Placement, Portion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.engine.ends import Ending
     from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.server_use import Part
-    from yarn_gpu_sched.placement import Placement
 
 AWAITED_MAX = 10
 NEVER_S = float("inf")
@@ -49,6 +51,27 @@ class Places:
         """Tell whether all servers of a place take containers."""
         servers = self._core.state.servers
         return all((use := servers.get(need.server_id)) is not None and use.usable for need in needs)
+
+    def serves(self, want: JobWant, needs: tuple[Need, ...], level: int) -> bool:
+        """Tell whether a gang could still be placed so if nobody else were there: its asks or the servers may be others by now."""
+        demand, servers = want.demand, self._core.state.servers
+        portions = [Portion(servers[need.server_id], *one) for need in needs for one in need.portions]
+        partitions = [name for name in partitions_of(self._core, demand) if name not in want.line.barred]
+        dealt: Counter[int] = Counter()
+        for use, kind, count in portions:
+            dealt[kind] += count
+            if use.server.partition not in partitions or kind >= len(want.kinds):
+                return False
+            if demand.reach and not demand.reach[kind].admits(use):
+                return False
+        placement = Placement(Level(level), portions)
+        is_all = all(dealt[kind] == one.containers for kind, one in enumerate(want.kinds))
+        is_same = is_all and _needs(want, placement) == needs and all(map(self._has_room, needs))
+        return is_same and keeps_ceiling(self._core, demand, placement)
+
+    def _has_room(self, need: Need) -> bool:
+        total = self._core.state.servers[need.server_id].server.capacity
+        return total.gpus >= need.gpus and total.memory_mb >= need.memory_mb and total.vcores >= need.vcores
 
     def soonest(self, want: JobWant) -> Outlook | None:
         """Find the place that will be free soonest, rather not where others wait; None if there is none though all end."""
@@ -114,12 +137,14 @@ def _expected(one: Ending) -> tuple[float, int, str]:
 
 def _needs(want: JobWant, placement: Placement) -> tuple[Need, ...]:
     taken: dict[str, list[int]] = {}
+    portions: dict[str, list[tuple[int, int]]] = {}
     for use, kind, count in placement.portions:
+        portions.setdefault(use.server_id, []).append((kind, count))
         _, gpus, memory_mb, vcores = want.kinds[kind]
         need = taken.setdefault(use.server_id, [0, 0, 0])
         for place, amount in enumerate((gpus, memory_mb, vcores)):
             need[place] += count * amount
     return tuple(
-        Need(server_id, 0, memory_mb, vcores, count=gpus)
+        Need(server_id, 0, memory_mb, vcores, tuple(portions[server_id]), gpus)
         for server_id, (gpus, memory_mb, vcores) in sorted(taken.items())
     )

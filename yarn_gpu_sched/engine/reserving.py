@@ -208,6 +208,13 @@ def servers_changed(core: Core) -> None:
             core.reservations.stamps.pop(reservation.job_id, None)
 
 
+def asks_changed(core: Core, job_id: str) -> None:
+    """Look at once whether the place still does for what a gang asks now."""
+    reservation = core.reservations.by_job.get(job_id)
+    if reservation is not None:
+        reservation.planned_s = min(reservation.planned_s, core.now_s - REPLAN_S)
+
+
 def _follow_all(core: Core) -> None:
     """Look for the places again of which it is time, those that cannot come any more first."""
     places = Places(core)
@@ -243,7 +250,7 @@ def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant)
     """Look for a place again; one that is not free sooner than the present one is not taken."""
     reservation.planned_s = core.now_s
     core.reservations.agenda.note(core.now_s + REPLAN_S, reservation.job_id)
-    stands = places.stands(reservation.needs)
+    stands = places.stands(reservation.needs) and places.serves(want, reservation.needs, reservation.level)
     if stands and not _is_news(core, reservation):
         return
     present = places.outlook(want, reservation.needs, reservation.level) if stands else None
