@@ -7,6 +7,7 @@ import pytest
 from tests.engine.reclaims import Reclaiming, borrowed
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.events import Pass
+from yarn_gpu_sched.engine.reserving import LOOKED_AT_MAX, REPLAN_MIN_S
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.server import ServerState
@@ -338,3 +339,18 @@ def test_who_waits_behind_one_that_went_in_vain_is_looked_at_all_the_same() -> N
     world.change(server("s1", 4, rack="/r0"))
     world.step(BOUND_S + 60.0)
     assert list(world.reserved) == ["second"]
+
+
+def test_many_who_can_have_no_place_now_do_not_hide_who_can() -> None:
+    """A queue's gangs for which only a server that drains is large enough waited longer than one for which others would do."""
+    world = Waiting(4, 16)
+    world.one("r")
+    world.gang("rest", 1, 3)
+    world.gang("all", 1, 16)
+    for turn in range(3 * LOOKED_AT_MAX):
+        world.gang(f"large{turn}", 1, 5 + turn % 12, "root.a")
+    world.step(10.0)
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    world.change(server("s1", 16, rack="/r0", state=ServerState.DRAINING))
+    world.step(10.0 + BOUND_S + 12 * REPLAN_MIN_S)
+    assert list(world.reserved) == ["g"]

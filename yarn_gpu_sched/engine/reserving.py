@@ -130,7 +130,7 @@ def reserve(core: Core) -> None:
 
 def _reserve_in(core: Core, places: Places, vc: str) -> bool:
     """Reserve for the first gang of a virtual cluster that would find a place if others ended; tell if one does."""
-    for want in sorted(overdue_in(core, vc), key=lambda want: _turn(core, want))[:LOOKED_AT_MAX]:
+    for want in _some(core, sorted(overdue_in(core, vc), key=lambda want: _turn(core, want))):
         found = places.soonest(want)
         if found is None:
             core.reservations.again.note(core.now_s + REPLAN_MIN_S, vc)
@@ -152,6 +152,14 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
         core.changed(want.record)
         return True
     return False
+
+
+def _some(core: Core, wants: list[JobWant]) -> list[JobWant]:
+    """Take of many the first ones, and each time others of the rest: all of the first may find no place for a long time."""
+    first, rest = wants[: LOOKED_AT_MAX // 2], wants[LOOKED_AT_MAX // 2 :]
+    more = LOOKED_AT_MAX - len(first)
+    begin = int(core.now_s / REPLAN_MIN_S) * more % max(1, len(rest))
+    return first + (rest[begin:] + rest[:begin])[:more]
 
 
 def overdue_in(core: Core, vc: str) -> list[JobWant]:
