@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.real.apps import App
-from tests.real.changes import BOTH_IN_SOAK
+from tests.real.changes import BOTH_IN_SOAK, LONG, changing
 from tests.real.joint import FULL, ServedJoint
 from tests.real.lending import gang, restart_service, running
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, reason_pb2
@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300), *BOTH_IN_SOAK]
 RESERVED = reason_pb2.WAITING_REASON_CODE_RESERVED
 RESERVE_AFTER_S = 6
 LOOKED_WITHIN_S = 10
-GPUS = 16
+SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1", "gpu-b2")
+SIZES = [4, pytest.param(8, marks=LONG)]
+"""GPUs of a server; half of the servers are what the large gang takes: 8 of 16 GPUs, and 16 of 32."""
+
 TURNS_MAX = 100
 
 
@@ -33,6 +36,22 @@ def soon(served_joint: ServedJoint) -> Iterator[None]:
 def reserving(soon: None, joint: ServedJoint) -> ServedJoint:  # noqa: ARG001 - the order matters
     """Give a test the cluster whose service reserves soon."""
     return joint
+
+
+@pytest.fixture
+def sized(reserving: ServedJoint, each: int) -> Iterator[ServedJoint]:
+    """Let each server have so many GPUs."""
+    if each == reserving.cluster.spec.server_list()[0].gpus:
+        yield reserving
+        return
+    with changing(reserving) as changes:
+        for name in SERVERS:
+            reserving.cluster.change_server(name, gpus=each)
+        changes.odd.update(SERVERS)
+        changes.restart_servers(*SERVERS)
+        has = lambda: reserving.client.cluster().capacity.gpus  # noqa: E731 - one line, used once
+        reserving.until(has, lambda gpus: gpus == each * len(SERVERS), "the service counts the GPUs")
+        yield reserving
 
 
 def reservation_of(joint: ServedJoint, app: App) -> cluster_pb2.Reservation | None:
@@ -74,25 +93,26 @@ class Stream:
         self.submit(len(job_ids))
 
 
-def test_a_large_gang_is_not_starved_by_a_stream_of_small_jobs(reserving: ServedJoint) -> None:
+@pytest.mark.parametrize("each", SIZES)
+def test_a_large_gang_is_not_starved_by_a_stream_of_small_jobs(sized: ServedJoint, each: int) -> None:
     """It starts when those have ended which ran on its servers when places were kept for it; no later job came there."""
-    joint = reserving
+    joint, gpus = sized, each * len(SERVERS)
     stream = Stream(joint)
-    stream.submit(GPUS + 1)
-    joint.until(stream.places, lambda places: len(places) == GPUS, "all GPUs are in use")
-    large = gang(joint, "default", 2, 4)
+    stream.submit(gpus + 1)
+    joint.until(stream.places, lambda places: len(places) == gpus, "all GPUs are in use")
+    large = gang(joint, "default", 2, each)
     asked_after = set(stream.jobs)
     for _ in range(TURNS_MAX):
         if reservation := reservation_of(joint, large):
             break
         stream.go_on(next(iter(stream.places())))
-        passed = lambda: len(stream.places()) == GPUS or reservation_of(joint, large)  # noqa: E731 - one line, used once
+        passed = lambda: len(stream.places()) == gpus or reservation_of(joint, large)  # noqa: E731 - one line, used once
         joint.until(passed, bool, "a small job passes it")
     assert reservation is not None
     assert stream.places().keys() - asked_after, "small jobs that came later have passed it"
     assert_reserved_in_time(joint, large, reservation)
     servers = {one.server_id for one in reservation.servers}
-    assert (len(servers), reservation.gpus) == (2, 8)
+    assert (len(servers), reservation.gpus) == (2, 2 * each)
 
     there = [job_id for job_id, server in stream.places().items() if server in servers]
     elsewhere = [job_id for job_id, server in stream.places().items() if server not in servers]
