@@ -90,17 +90,32 @@ def test_one_is_moved_where_a_job_that_said_it_would_end_does_not_and_that_job_g
     assert world.runs("passes")
 
 
-def test_it_is_looked_every_five_minutes_whether_another_place_is_better_by_now() -> None:
-    """Elsewhere so many jobs have ended that less is missing there."""
+def test_when_jobs_have_ended_elsewhere_it_is_looked_soon_whether_that_is_better() -> None:
+    """There so many have ended that less is missing."""
     world = filled()
     world.step(100.0 + BOUND_S)
     assert world.reserved["g"].server_ids == ("s1",)
     for name in ("r1", "r2", "r3"):
         world.end(name)
-    world.step(100.0 + BOUND_S + REPLAN_S - 1.0)
+    world.step(100.0 + BOUND_S + REPLAN_MIN_S - 1.0)
     assert world.reserved["g"].server_ids == ("s1",)
-    world.step(100.0 + BOUND_S + REPLAN_S)
+    world.step(100.0 + BOUND_S + REPLAN_MIN_S)
     assert (world.reserved["g"].server_ids, world.kept("g")) == (("s0",), 3)
+
+
+def test_it_is_looked_every_five_minutes_whether_it_is_late_by_now() -> None:
+    """One of two jobs that it waits for has run longer than it said, the other may for long."""
+    world = Waiting(4)
+    world.one("r1", "root.a", "runtime:2000")
+    world.gang("r2", 2, 1, "root.a", "runtime:9000")
+    world.step(100.0)
+    world.gang("g", 4, 1)
+    world.step(100.0 + BOUND_S)
+    assert world.reserved["g"].ready_s == 9_000.0
+    world.step(100.0 + BOUND_S + REPLAN_S - 1.0)
+    assert world.reserved["g"].ready_s == 9_000.0
+    world.step(100.0 + BOUND_S + REPLAN_S)
+    assert world.reserved["g"].ready_s is None
 
 
 def test_when_a_server_comes_back_it_is_looked_soon_whether_that_is_better() -> None:

@@ -148,6 +148,7 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
             found.awaited,
         )
         core.reservations.agenda.note(core.now_s + REPLAN_S, want.job_id)
+        core.reservations.stamps[want.job_id] = core.preemption.stamp(want.partition)
         core.counters.reserved += 1
         core.changed(want.record)
         return True
@@ -244,13 +245,12 @@ def _follow_all(core: Core) -> None:
 
 
 def _look_s(core: Core, places: Places, reservation: Reservation) -> float:
-    """Say when to look for a place again: at once if it is gone, soon if it is late or jobs have ended, else in a while."""
+    """Say when to look for a place again: at once if it is gone, soon if it is late or something was freed, else in a while."""
     if not places.stands(reservation.needs):
         return -NEVER_S
-    look_s = reservation.planned_s + REPLAN_S
     soon_s = reservation.planned_s + REPLAN_MIN_S
-    if any(job_id not in core.running for job_id in reservation.awaited):
-        look_s = soon_s
+    known = core.reservations.stamps.get(reservation.job_id)
+    look_s = reservation.planned_s + REPLAN_S if known == core.preemption.stamp(reservation.partition) else soon_s
     return look_s if reservation.ready_s is None else min(look_s, max(soon_s, reservation.ready_s))
 
 
@@ -259,10 +259,8 @@ def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant)
     reservation.planned_s = core.now_s
     core.reservations.agenda.note(core.now_s + REPLAN_S, reservation.job_id)
     stands = places.stands(reservation.needs) and places.serves(want, reservation.needs, reservation.level)
-    if stands and not _is_news(core, reservation):
-        return
     present = places.outlook(want, reservation.needs, reservation.level) if stands else None
-    found = places.soonest(want)
+    found = places.soonest(want) if _is_news(core, reservation) or present is None else None
     best = found if present is None or (found is not None and found.turn < present.turn) else present
     if best is None:
         end(core, reservation.job_id)
