@@ -6,6 +6,7 @@ if it runs longer, the gang waits then.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.causes import headroom
@@ -103,14 +104,16 @@ def _within(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept
 
 def _declaring(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept]]]:
     """Give who waits and says that it ends before some need what is kept for them, in their order."""
-    until_s = {one.reservation.job_id: one.reservation.ready_s or 0.0 for one in kept}
+    last = sorted(kept, key=lambda one: one.reservation.ready_s or 0.0, reverse=True)
+    until_s = [-(one.reservation.ready_s or 0.0) for one in last]
+    passed = [last[:count] for count in range(len(last) + 1)]  # shared by all who wait: they may be many
     found = []
-    for runtime_s, record in core.reservations.declaring.within(max(until_s.values()) - core.now_s):
+    for runtime_s, record in core.reservations.declaring.within(-until_s[0] - core.now_s):
         want = record.want
         if isinstance(want, JobWant) and _may_pass(want.line):
-            found.append((record.rank, core.now_s + runtime_s, want))
-    for _, ends_s, want in sorted(found, key=lambda one: one[0]):
-        yield want, [one for one in kept if ends_s <= until_s[one.reservation.job_id]]
+            found.append((record.rank, bisect_right(until_s, -(core.now_s + runtime_s)), want))
+    for _, count, want in sorted(found, key=lambda one: one[0]):
+        yield want, passed[count]
 
 
 def _may_pass(line: Line) -> bool:
