@@ -131,3 +131,23 @@ def test_when_a_server_comes_back_it_is_looked_soon_whether_that_is_better() -> 
     world.change(server(first, 4, rack="/r0"))
     world.step(100.0 + BOUND_S + REPLAN_MIN_S)
     assert (world.reserved["g"].server_ids, world.kept("g")) == ((first,), 3)
+
+
+def test_who_fills_its_own_maximum_gets_a_place_where_it_has_its_jobs() -> None:
+    """Of another's servers it could keep nothing as they come free: its maximum has no room then."""
+    world = Waiting(4, 4)
+    world.configure("root.a", maximum_gpus=4)
+    for turn in range(4):
+        world.one(f"b{turn}", "root.b")
+    for turn in range(4):
+        world.one(f"own{turn}", "root.a")
+    world.gang("g", 4, 1, "root.a", "locality:0")
+    world.step(BOUND_S)
+    assert world.reserved["g"].server_ids == ("s1",)
+    for turn in range(4):
+        world.one(f"more{turn}", "root.b")
+        world.one(f"later{turn}", "root.a")
+        world.end(f"b{turn}")
+        world.end(f"own{turn}")
+        world.step(world.now_s + 1.0)
+    assert world.runs("g")

@@ -93,6 +93,8 @@ class Places:
             for part in kept:
                 plan.release(part)
             endings = [one.elsewhere(taken) for one in self._endings_of(want.partition)]
+            # Where it is at its limits only what is freed by those who fill them can be kept at once.
+            endings.sort(key=lambda one: not any(excess.relief(one.record, one.parts) for excess in lacks.excesses))
             count = smallest(core, lacks, endings)
             placement = None if count is None else place_after(core, lacks, endings[:count])
         return None if placement is None else self.outlook(want, _needs(want, placement), placement.level)
