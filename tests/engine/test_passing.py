@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.engine.reclaims import Reclaiming
 from tests.engine.test_reserving import BOUND_S, Waiting
+from tests.engine.world import ask, worker
 
 
 def over_its_quota(quota_b: int = 4) -> Waiting:
@@ -113,3 +114,39 @@ def test_who_ends_too_late_or_does_not_fit_holds_up_nobody_who_may_pass() -> Non
     assert not world.runs("two")
     world.one("short", "root.b", "runtime:10")
     assert world.runs("short")
+
+
+def beside_it() -> Waiting:
+    """Let six GPUs of a queue above be kept for a gang of `root.p.a` that would borrow."""
+    world = Waiting(8, 8)
+    world.configure("root.p", quota_gpus=8)
+    world.configure("root.p.a", quota_gpus=4)
+    world.configure("root.p.b", quota_gpus=4)
+    world.gang("q", 8, 1, "root.q")
+    for turn in range(8):
+        world.one(f"r{turn}", "root.q")
+    world.gang("g", 8, 1, "root.p.a", "locality:0")
+    world.step(BOUND_S)
+    for turn in range(6):
+        world.end(f"r{turn}")
+    world.step(2 * BOUND_S)
+    assert world.kept("g") == 6
+    return world
+
+
+def test_what_is_kept_in_a_queue_beside_its_own_takes_nobody_over_the_quota_above() -> None:
+    world = beside_it()
+    world.gang("b", 4, 1, "root.p.b")
+    assert world.runs("b")
+    assert world.kept("g") == 2
+    world.one("more", "root.p.b")
+    assert not world.runs("more")
+
+
+def test_who_has_a_reservation_beside_it_is_not_over_the_quota_above_either() -> None:
+    world = beside_it()
+    world.submit("b", "gang:4x1", vc="root.p.b")
+    world.ask("b", ask(4, worker(1), at={"s0": 4}, strict=True))
+    world.step(world.now_s + BOUND_S)
+    shown = [(one.job_id, one.over_quota) for one in world.engine.reservations()]
+    assert shown == [("b", False), ("g", True)]

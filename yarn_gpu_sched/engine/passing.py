@@ -15,6 +15,7 @@ from yarn_gpu_sched.engine.keeping import hand_over, kept_for, let_go
 from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,8 @@ def _within(core: Core, kept: list[_Kept]) -> Iterator[tuple[JobWant, list[_Kept
         passed = [one for one in over if one.vc != path[-1] and one.reservation.partition == partition]
         if not passed:
             continue
-        room = min(headroom(core, name, partition) for name in path)
+        kept_below = {name: sum(one.gpus for one in passed if name in lineage(one.vc)) for name in path}
+        room = min(headroom(core, name, partition) + kept_below[name] for name in path)
         found += [(-room, line, passed) for line in lines.values() if line.gpus <= room and _may_pass(line)]
     for _, line, passed in sorted(found, key=lambda one: (one[0], one[1].number)):
         record = line.first()

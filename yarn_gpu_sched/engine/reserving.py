@@ -184,8 +184,18 @@ def _is_overdue(core: Core, want: JobWant) -> bool:
 def _turn(core: Core, want: JobWant) -> tuple[bool, float, str]:
     """Say when it is a gang's turn: those within their quotas first, then who has waited longest."""
     asked = want.gpus - want.held.gpus
-    over = any(headroom(core, path, want.partition) < asked for path in lineage(want.vc))
-    return over, want.record.tenure.ready_s or 0.0, want.job_id
+    over = [path for path in lineage(want.vc) if headroom(core, path, want.partition) < asked]
+    is_over = want.vc in over or any(
+        headroom(core, path, want.partition) + _kept_below(core, path, want) < asked for path in over
+    )
+    return is_over, want.record.tenure.ready_s or 0.0, want.job_id
+
+
+def _kept_below(core: Core, path: str, want: JobWant) -> int:
+    """Count what is kept for others below a queue: before they start it leaves nobody else over the quota."""
+    others = [one for one in core.reservations.by_job.values() if one.job_id != want.job_id]
+    records = [core.state.jobs[one.job_id] for one in others if one.partition == want.partition]
+    return sum(held_for(core.state, record).gpus for record in records if path in lineage(record.job.vc))
 
 
 def is_over_quota(core: Core, reservation: Reservation) -> bool:
