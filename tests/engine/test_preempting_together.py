@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.engine.reclaims import AFTER_S, GRACE_S, HOLD_S, Reclaiming
+from tests.engine.reclaims import AFTER_S, GRACE_S, HOLD_S, Reclaiming, borrowed
+from tests.engine.world import AM, ask, worker
+from yarn_gpu_sched.engine.commands import PlaceGang
+from yarn_gpu_sched.engine.events import Pass
 
 
 def test_who_came_to_run_while_it_was_looked_for_others_is_found_in_its_turn() -> None:
@@ -120,3 +123,18 @@ def test_what_was_stopped_before_is_not_forgotten_when_several_containers_are_no
     view = world.engine.job("plain")
     assert view is not None
     assert [one.by_job_id for one in view.preempted] == ["b1"]
+
+
+def test_the_end_of_the_grace_is_not_missed_when_something_else_of_the_job_is_committed_in_it() -> None:
+    """The master's place is decided in the pass in which others are warned, and told as committed later."""
+    world = borrowed(preempt_after_s=0.0)
+    world.shapes["b1"] = (4, 1, "root.b")
+    world.submit("b1", "gang:4x1", vc="root.b")
+    world.ask("b1", ask(1, AM, 0, am=True), ask(4, worker(1)))
+    placed = [one for one in world.apply(Pass(now_s=world.now_s)) if isinstance(one, PlaceGang)]
+    assert world.warned() == ["a2"]
+    assert len(placed) == 1
+    world.now_s += 10.0
+    world.commit(*placed)
+    world.apply(Pass(now_s=world.now_s))
+    assert world.engine.next_wake_s() == 1_000.0 + GRACE_S

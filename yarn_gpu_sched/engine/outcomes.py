@@ -37,9 +37,7 @@ def on_outcome_reported(core: Core, event: OutcomeReported) -> None:
         _committed(core, decision, record, event.container_ids)
         _may_borrow(core, decision, record)
         if decision.job_id in core.preemption.plans:
-            core.preemption.agenda.note(
-                core.now_s, decision.job_id
-            )  # what was promised to it holds nobody back any more
+            core.preemption.agenda.note(core.now_s, decision.job_id)  # what was promised to it holds nobody back now
     core.settle_job(record)
     if record.end is not None:
         core.forget_old_jobs()

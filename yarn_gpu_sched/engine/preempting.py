@@ -188,6 +188,8 @@ def tend(core: Core, place: Place) -> int:
     going = []
     for job_id in sorted(core.preemption.plans):
         plan, record = core.preemption.plans[job_id], core.state.jobs[job_id]
+        if _ends_s(plan) > core.now_s:
+            core.preemption.agenda.note(_ends_s(plan), job_id)  # it may have been looked at in between
         if record.gang_under_way:
             continue
         if _is_over(core, record, plan):
@@ -196,6 +198,11 @@ def tend(core: Core, place: Place) -> int:
             _keep(core, record, plan)
             going.append((record, plan))
     return sum(_go_on(core, record, plan, place) for record, plan in going)  # only when all have what is theirs
+
+
+def _ends_s(plan: Plan) -> float:
+    """Say when the grace ends, or else the hold."""
+    return plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s
 
 
 def _is_over(core: Core, record: JobRecord, plan: Plan) -> bool:
@@ -352,7 +359,7 @@ def watch_all(core: Core) -> None:
     """Look at all who wait when they have waited long enough, and at the plans when they go on."""
     preemption = core.preemption
     for job_id, plan in preemption.plans.items():
-        preemption.agenda.note(plan.grace_until_s if plan.hold_until_s is None else plan.hold_until_s, job_id)
+        preemption.agenda.note(_ends_s(plan), job_id)
     for record in core.state.jobs.values() if core.by_vc else ():
         if isinstance(record.want, JobWant):
             watch_waiting(core, record, record.want)
