@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.dealing import lowest
-from yarn_gpu_sched.engine.finding import find_quietly
+from yarn_gpu_sched.engine.ends import unwatched
+from yarn_gpu_sched.engine.finding import find_quietly, partitions_of
 from yarn_gpu_sched.engine.repair import begin_hold, free_hold, holds_of
 from yarn_gpu_sched.model.ask import RequestKey
 from yarn_gpu_sched.model.assignment import Assignment
@@ -89,7 +90,7 @@ def let_go(core: Core, record: JobRecord) -> None:
 
 def place_beside_kept(core: Core, want: JobWant) -> Placement | None:
     """Find a place for a gang on what is kept for it, or anywhere."""
-    with core.state.transaction() as plan:
+    with unwatched(core, partitions_of(core, want.demand)), core.state.transaction() as plan:
         for part in kept_for(core, want.record):
             plan.release(part)
         return find_quietly(core, want.demand, want.line.barred)

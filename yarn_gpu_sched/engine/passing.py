@@ -10,7 +10,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.causes import headroom
-from yarn_gpu_sched.engine.finding import find_quietly, free_gpus
+from yarn_gpu_sched.engine.ends import unwatched
+from yarn_gpu_sched.engine.finding import find_quietly, free_gpus, partitions_of
 from yarn_gpu_sched.engine.keeping import hand_over, kept_for, let_go
 from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.reserving import is_over_quota, keep_all
@@ -126,7 +127,7 @@ def _may_pass(line: Line) -> bool:
 def _pass(core: Core, want: JobWant, passed: list[_Kept], place: Place) -> int:
     """Place a job on what is kept for others, who keep what that leaves; return the decisions made."""
     owners = [core.state.jobs[one.reservation.job_id] for one in passed]
-    with core.state.transaction() as plan:
+    with unwatched(core, partitions_of(core, want.demand)), core.state.transaction() as plan:
         for record in (want.record, *owners):
             for part in kept_for(core, record):
                 plan.release(part)

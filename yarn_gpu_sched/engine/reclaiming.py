@@ -9,6 +9,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from yarn_gpu_sched.engine.dealing import lowest
+from yarn_gpu_sched.engine.ends import unwatched
 from yarn_gpu_sched.engine.finding import find_quietly
 from yarn_gpu_sched.engine.foreseeing import NOTHING_FORESEEN, foreseen
 from yarn_gpu_sched.engine.keeping import kept_for
@@ -304,7 +305,7 @@ class _Search:
         left = dict.fromkeys(sorted(chosen))
         if not self._may_go(left):
             return None
-        with self._core.state.transaction() as plan:
+        with unwatched(self._core, [self._want.partition]), self._core.state.transaction() as plan:
             self._foresee_left(plan)
             for part in self._held:
                 plan.release(part)
