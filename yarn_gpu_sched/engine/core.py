@@ -266,9 +266,10 @@ class Core:
         if not record.known or not record.job.active or record.end is not None or record.refusal or record.requeued:
             return None
         want = want_of(record) if record.backoff_until_s <= self.now_s else None
-        if want is not None and want.gang and self.keeps_for(record.job.job_id):
+        if want is not None and want.with_gang and self.keeps_for(record.job.job_id):
             want.demand = want.demand._replace(held_for=record.job.job_id)
             want.held = held_for(self.state, record)
+            want.held_in = self.reservations.partition_of(record.job.job_id, want.partition)
         return None if want is None or (self.by_vc and over_job_limit(self.state, self.in_force, want)) else want
 
     def keeps_for(self, job_id: str) -> bool:

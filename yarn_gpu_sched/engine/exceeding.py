@@ -65,7 +65,8 @@ def over_quota(core: Core, want: JobWant) -> list[Excess]:
     found = []
     for path in reversed(lineage(want.vc)):
         quota = core.in_force.limits(path, want.partition).quota_gpus
-        used = core.state.tenants.get(path).gpus_used(want.partition) - want.held.gpus
+        used = core.state.tenants.get(path).gpus_used(want.partition)
+        used -= want.held.gpus if want.held_in == want.partition else 0
         if quota is not None and used + want.gpus > quota:
             found.append(Excess(path, want.partition, GPUS, used, quota, used + want.gpus - quota))
     return found
@@ -84,7 +85,7 @@ def _over_user(core: Core, want: JobWant) -> list[Excess]:
 def _over_own(core: Core, record: VirtualClusterRecord, want: JobWant, partition: str) -> list[Excess]:
     limits = core.in_force.limits(record.path, partition)
     use, total = record.uses.get(partition), want.total
-    held = want.held if partition == want.partition else NOTHING
+    held = want.held if partition == want.held_in else NOTHING
     has = NOTHING if use is None else Resource(use.memory_mb, use.vcores, use.gpus).minus(held)
     found = []
     for unit, asked, used, most in zip(

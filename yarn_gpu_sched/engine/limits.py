@@ -39,7 +39,7 @@ def barred(tenants: Tenants, in_force: InForce, want: JobWant, lending: Iterable
 
 def over_maximum(tenants: Tenants, in_force: InForce, want: JobWant, partition: str) -> Forbidden | None:
     """Say which queue's maximum a want would exceed in a partition, the lowest queue's first; None if none."""
-    total, held = want.total, want.held if partition == want.partition else NOTHING
+    total, held = want.total, want.held if partition == want.held_in else NOTHING
     for path, limits in in_force.bounds(want.vc, partition):
         over = _exceeded(total, tenants.by_path[path].uses.get(partition, NO_USE), held, limits)
         if over is not None:
@@ -54,8 +54,8 @@ def room_for(tenants: Tenants, in_force: InForce, want: JobWant) -> int | None:
     most = in_force.settings(want.vc).max_gpus_per_user
     if most is not None:
         room.append(most - tenants.by_path[want.vc].gpus_of(want.record.job.user) + want.held.gpus)
-    for path, limits in in_force.bounds(want.vc, want.partition):
-        use = tenants.by_path[path].uses.get(want.partition, NO_USE)
+    for path, limits in in_force.bounds(want.vc, want.held_in):
+        use = tenants.by_path[path].uses.get(want.held_in, NO_USE)
         over = _exceeded(want.total, use, want.held, limits)
         if over is not None and over.unit != "GPUs":
             return 0

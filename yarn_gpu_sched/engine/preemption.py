@@ -126,11 +126,14 @@ class Preemption:
 
 def watch_waiting(core: Core, record: JobRecord, want: JobWant | None) -> None:
     """Follow what a job wants now: since when its gang waits."""
-    preemption, job_id = core.preemption, record.job.job_id
+    job_id, tenure = record.job.job_id, record.tenure
     if want is None or not want.gang:
-        preemption.look_no_more(job_id)
+        core.preemption.look_no_more(job_id)
+    elif tenure.ready_s is None:
+        tenure.ready_s = core.now_s
+    if want is None or not want.with_gang:
         core.reservations.look_no_more(job_id)
         return
-    if record.tenure.ready_s is None:
-        record.tenure.ready_s = core.now_s
+    if tenure.waits_s is None:
+        tenure.waits_s = core.now_s
     watch_reserving(core, record, want)

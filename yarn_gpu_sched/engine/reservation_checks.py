@@ -42,12 +42,12 @@ def _faults(core: Core, record: JobRecord, one: Reservation) -> Iterator[str]:
         yield "places are kept for it twice: others are stopped for it as well"
     if sum(need.gpus for need in one.needs) != one.gpus:
         yield f"it takes {one.gpus} GPUs, and its places have {one.needs}"
-    want, ready_s = record.want, record.tenure.ready_s
-    if isinstance(want, JobWant) and want.gang and want.demand.held_for != one.job_id:
+    want, waits_s = record.want, record.tenure.waits_s
+    if isinstance(want, JobWant) and want.with_gang and want.demand.held_for != one.job_id:
         yield "places are kept for it, and it waits among those who know nothing of it"
-    is_same = record.job.attempt == one.attempt and ready_s is not None
-    if is_same and ready_s is not None and one.since_s < ready_s + core.settings.reserve_after_s:
-        yield f"it waits complete since {ready_s}, and has a reservation since {one.since_s}"
+    is_same = record.job.attempt == one.attempt and waits_s is not None
+    if is_same and waits_s is not None and one.since_s < waits_s + core.settings.reserve_after_s:
+        yield f"it waits complete since {waits_s}, and has a reservation since {one.since_s}"
     needs = {need.server_id: need for need in one.needs}
     gpus: dict[str, int] = {}
     for part in kept_for(core, record):
@@ -64,7 +64,7 @@ def _forgotten(core: Core, owners: dict[str, str]) -> Iterator[str]:
     noted = reservations.agenda.keys()
     watched |= {core.state.jobs[job_id].job.vc for job_id in noted if job_id in core.state.jobs}
     for line in core.queue.lines():
-        if line.group.vc in watched or not line.demand.gpus or not line.any_want().gang:
+        if line.group.vc in watched or not line.demand.gpus or not line.any_want().with_gang:
             continue
         plain = [job_id for job_id in line.jobs if job_id not in core.ahead and not core.keeps_for(job_id)]
         if plain:

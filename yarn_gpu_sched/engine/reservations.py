@@ -32,6 +32,10 @@ class Reservations:
         self.idle_max: dict[str, int] = {}
         self.stamps: dict[str, tuple[int, int]] = {}
 
+    def partition_of(self, job_id: str, default: str) -> str:
+        """Say in which partition places are kept for a job, if any are."""
+        return self.by_job[job_id].partition if job_id in self.by_job else default
+
     def forget(self, job_id: str) -> None:
         """Forget a job."""
         self.by_job.pop(job_id, None)
@@ -57,14 +61,14 @@ class Reservations:
 def watch_reserving(core: Core, record: JobRecord, want: JobWant) -> None:
     """Look at a waiting gang when it has waited as long as it should at most without a reservation."""
     after_s, job_id, reservations = core.settings.reserve_after_s, record.job.job_id, core.reservations
-    ready_s = record.tenure.ready_s
-    if not after_s or ready_s is None:
+    waits_s = record.tenure.waits_s
+    if not after_s or waits_s is None:
         return
     if want.gpus:
         reservations.declaring.put(record, core.in_force.declared_s(record))
     if job_id in reservations.by_job:
         return
-    if ready_s + after_s > core.now_s:
-        reservations.agenda.note(ready_s + after_s, job_id)
+    if waits_s + after_s > core.now_s:
+        reservations.agenda.note(waits_s + after_s, job_id)
     else:
         reservations.overdue[record.job.vc] = None

@@ -28,6 +28,7 @@ NEVER_S = float("inf")
 class Outlook(NamedTuple):
     """A place: what is taken where, when all of it is free (None: nobody knows), how many GPUs are not, and who holds them."""
 
+    partition: str
     level: Level
     needs: tuple[Need, ...]
     ready_s: float | None
@@ -74,25 +75,33 @@ class Places:
         return total.gpus >= need.gpus and total.memory_mb >= need.memory_mb and total.vcores >= need.vcores
 
     def soonest(self, want: JobWant) -> Outlook | None:
-        """Find the place that will be free soonest, rather not where others wait; None if there is none though all end."""
+        """Find the place that will be free soonest, rather not where others wait; None if there is none though all end.
+
+        What may go anywhere in the default partition goes to one that lends only if it has no place there.
+        """
+        partitions = [name for name in partitions_of(self._core, want.demand) if name not in want.line.barred]
+        return next((found for name in partitions if (found := self._soonest_in(name, want)) is not None), None)
+
+    def _soonest_in(self, partition: str, want: JobWant) -> Outlook | None:
         reservations = self._core.reservations.by_job.values()
-        others = [one for one in reservations if one.job_id != want.job_id and one.partition == want.partition]
+        others = [one for one in reservations if one.job_id != want.job_id and one.partition == partition]
         taken = {server_id for other in others for server_id in other.server_ids}
         own = kept_for(self._core, want.record)
-        found = self._where(want, own, taken)
+        found = self._where(partition, want, own, taken)
         if found is not None or not others:
             return found
         kept = [part for one in others for part in kept_for(self._core, self._core.state.jobs[one.job_id])]
-        return self._where(want, own + kept, set())
+        return self._where(partition, want, own + kept, set())
 
-    def _where(self, want: JobWant, kept: list[Part], taken: set[str]) -> Outlook | None:
+    def _where(self, partition: str, want: JobWant, kept: list[Part], taken: set[str]) -> Outlook | None:
         """Find a place on what is free, kept, or freed by who runs on servers that are not taken."""
         core = self._core
-        lacks = Lacks(want.demand, want.line.barred, over_limits(core, want) if core.by_vc else ())
-        with unwatched(core, [want.partition]), core.state.transaction() as plan:
+        is_own = core.by_vc and partition == want.partition  # at its limits elsewhere it is barred
+        lacks = Lacks(want.demand, want.line.barred, over_limits(core, want) if is_own else ())
+        with unwatched(core, partitions_of(core, want.demand)), core.state.transaction() as plan:
             for part in kept:
                 plan.release(part)
-            endings = [one.elsewhere(taken) for one in self._endings_of(want.partition)]
+            endings = [one.elsewhere(taken) for one in self._endings_of(partition)]
             # Where it is at its limits only what is freed by those who fill them can be kept at once.
             endings.sort(key=lambda one: not any(excess.relief(one.record, one.parts) for excess in lacks.excesses))
             count = smallest(core, lacks, endings)
@@ -105,13 +114,14 @@ class Places:
         for part in kept_for(self._core, want.record):
             kept[part.use.server_id] = kept.get(part.use.server_id, 0) + part.gpus
         servers = self._core.state.servers
+        partition = servers[needs[0].server_id].server.partition
         lacks = {
             one.server_id: one.gpus - kept.get(one.server_id, 0) - servers[one.server_id].gpus_free for one in needs
         }
         missing = sum(lack for lack in lacks.values() if lack > 0)
         times: list[float | None] = []
         awaited = []
-        for one in self._endings_of(want.partition):
+        for one in self._endings_of(partition):
             if not any(lack > 0 for lack in lacks.values()):
                 break
             freed = [part for part in one.parts if lacks.get(part.use.server_id, 0) > 0]
@@ -123,7 +133,7 @@ class Places:
         known = [time_s for time_s in times if time_s is not None]
         is_known = len(known) == len(times) and not any(lack > 0 for lack in lacks.values())
         ready_s = max(known, default=self._core.now_s) if is_known else None
-        return Outlook(Level(level), needs, ready_s, missing, tuple(awaited[:AWAITED_MAX]))
+        return Outlook(partition, Level(level), needs, ready_s, missing, tuple(awaited[:AWAITED_MAX]))
 
     def _endings_of(self, partition: str) -> list[Ending]:
         if partition not in self._endings:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.causes import headroom
-from yarn_gpu_sched.engine.finding import free_gpus
+from yarn_gpu_sched.engine.finding import free_gpus, partitions_of
 from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.limits import held_for, room_for
+from yarn_gpu_sched.engine.masters import masters_admit
 from yarn_gpu_sched.engine.promises import uses_up
 from yarn_gpu_sched.engine.reserved_places import Places
 from yarn_gpu_sched.engine.want import JobWant, want_of
@@ -70,7 +71,9 @@ def _is_void(core: Core, reservation: Reservation) -> bool:
     if record.gang_under_way:
         return False
     want = wanted(core, record)
-    return want is None or want.gpus != reservation.gpus or want.partition != reservation.partition
+    return (
+        want is None or want.gpus != reservation.gpus or reservation.partition not in partitions_of(core, want.demand)
+    )
 
 
 def wanted(core: Core, record: JobRecord) -> JobWant | None:
@@ -78,7 +81,8 @@ def wanted(core: Core, record: JobRecord) -> JobWant | None:
     want = record.want
     if want is None and record.backoff_until_s > core.now_s and (want := want_of(record)) is not None:
         want.held = held_for(core.state, record)
-    return want if isinstance(want, JobWant) and want.gang else None
+        want.held_in = core.reservations.partition_of(record.job.job_id, want.partition)
+    return want if isinstance(want, JobWant) and want.with_gang else None
 
 
 def end(core: Core, job_id: str) -> None:
@@ -96,11 +100,18 @@ def give(core: Core, want: JobWant, place: Place) -> int:
     """Place a gang with a reservation, there or anywhere, if there is room by now; return the decisions made."""
     if free_gpus(core, want.partition, want.line.barred) + want.held.gpus < want.gpus:
         return 0
+    if want.application_master and not masters_admit(core, want):
+        return 0
     placement = place_beside_kept(core, want)
     if placement is None:
         return 0
     hand_over(core, want.record)
-    return place(core, want, placement)
+    decided = place(core, want, placement)
+    if want.job_id in core.ahead:  # its master is placed, and the gang has what it takes beside it
+        del core.reservations.by_job[want.job_id]
+        core.reservations.agenda.strike(want.job_id)
+        core.reservations.overdue[want.vc] = None
+    return decided
 
 
 # Who gets one
@@ -138,7 +149,7 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
         core.reservations.by_job[want.job_id] = Reservation(
             want.job_id,
             want.record.job.attempt,
-            want.partition,
+            found.partition,
             want.gpus,
             int(found.level),
             found.needs,
@@ -148,7 +159,7 @@ def _reserve_in(core: Core, places: Places, vc: str) -> bool:
             found.awaited,
         )
         core.reservations.agenda.note(core.now_s + REPLAN_S, want.job_id)
-        core.reservations.stamps[want.job_id] = core.preemption.stamp(want.partition)
+        core.reservations.stamps[want.job_id] = core.preemption.stamp(found.partition)
         core.counters.reserved += 1
         core.changed(want.record)
         return True
@@ -175,8 +186,11 @@ def overdue_in(core: Core, vc: str) -> list[JobWant]:
 
 
 def _is_overdue(core: Core, want: JobWant) -> bool:
-    ready_s, job_id = want.record.tenure.ready_s, want.job_id
-    if not want.gang or ready_s is None or ready_s + core.settings.reserve_after_s > core.now_s:
+    waits_s, job_id = want.record.tenure.waits_s, want.job_id
+    if not want.with_gang or waits_s is None or waits_s + core.settings.reserve_after_s > core.now_s:
+        return False
+    if want.application_master and not masters_admit(core, want):
+        core.reservations.again.note(core.now_s + REPLAN_MIN_S, want.vc)
         return False
     return job_id not in core.ahead and not core.keeps_for(job_id)
 
@@ -184,17 +198,17 @@ def _is_overdue(core: Core, want: JobWant) -> bool:
 def _turn(core: Core, want: JobWant) -> tuple[bool, float, str]:
     """Say when it is a gang's turn: those within their quotas first, then who has waited longest."""
     asked = want.gpus - want.held.gpus
-    over = [path for path in lineage(want.vc) if headroom(core, path, want.partition) < asked]
+    over = [path for path in lineage(want.vc) if headroom(core, path, want.held_in) < asked]
     is_over = want.vc in over or any(
-        headroom(core, path, want.partition) + _kept_below(core, path, want) < asked for path in over
+        headroom(core, path, want.held_in) + _kept_below(core, path, want) < asked for path in over
     )
-    return is_over, want.record.tenure.ready_s or 0.0, want.job_id
+    return is_over, want.record.tenure.waits_s or 0.0, want.job_id
 
 
 def _kept_below(core: Core, path: str, want: JobWant) -> int:
     """Count what is kept for others below a queue: before they start it leaves nobody else over the quota."""
     others = [one for one in core.reservations.by_job.values() if one.job_id != want.job_id]
-    records = [core.state.jobs[one.job_id] for one in others if one.partition == want.partition]
+    records = [core.state.jobs[one.job_id] for one in others if one.partition == want.held_in]
     return sum(held_for(core.state, record).gpus for record in records if path in lineage(record.job.vc))
 
 
@@ -209,7 +223,7 @@ def in_order(core: Core) -> list[Reservation]:
 
     def turn(reservation: Reservation) -> tuple[bool, float, str]:
         record = core.state.jobs[reservation.job_id]
-        begun = (False, record.tenure.ready_s or 0.0, reservation.job_id)
+        begun = (False, record.tenure.waits_s or 0.0, reservation.job_id)
         want = wanted(core, record)
         return begun if want is None else _turn(core, want)
 
@@ -278,7 +292,7 @@ def _follow(core: Core, places: Places, reservation: Reservation, want: JobWant)
         return
     if best is found:
         let_go(core, want.record)
-        reservation.needs, reservation.level = best.needs, int(best.level)
+        reservation.partition, reservation.needs, reservation.level = best.partition, best.needs, int(best.level)
     reservation.ready_s, reservation.awaited = best.ready_s, best.awaited
 
 

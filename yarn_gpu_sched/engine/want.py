@@ -70,7 +70,8 @@ class JobWant:
 
     All that follows from these is made once, not whenever a place is found. ``asked`` names the asks as a decision does; ``line``
     belongs to the queue, ``fits`` to the ladder: whether a domain would hold it if it were empty, None where no timer runs.
-    ``held``: what is held for it already, since others are stopped for it.
+    ``held``: what is held for it already, since others are stopped for it or since it has waited too long, and ``held_in`` which
+    partition: its own, or one that lends.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class JobWant:
         "fits",
         "gang",
         "held",
+        "held_in",
         "job_id",
         "kinds",
         "line",
@@ -100,6 +102,7 @@ class JobWant:
         self.asked = tuple([(ask_key(ask), count) for ask, count in members])
         self.gang = gang
         self.held = NOTHING
+        self.held_in = demand.partition
         self.line: Any = None
         self.fits: bool | None = None
 
@@ -107,6 +110,11 @@ class JobWant:
     def gpus(self) -> int:
         """The GPUs of all of it."""
         return self.total.gpus
+
+    @property
+    def with_gang(self) -> bool:
+        """Whether it is a gang, or a master that is placed only where its gang fits too (see `ahead`)."""
+        return self.gang or (self.application_master and len(self.kinds) > 1)
 
     @property
     def follows_gang(self) -> bool:

@@ -86,13 +86,15 @@ class Preempted(msgspec.Struct, frozen=True, gc=False):
 class Tenure(msgspec.Struct):
     """How a job stands with preemption. Times in seconds by the engine's clock.
 
-    ``ready_s``: since when the gang of this attempt has waited, complete. ``again_s``: when it is looked
-    again whom to stop for it, after that was observed or was in vain. ``preempted``: when and for whom it was stopped, in all
-    attempts. ``checkpoint_s``: when it last reported a checkpoint in this attempt, ``checkpoint_every_s``: how often it says that
-    it makes one. ``unstoppable``: the resource manager refused to stop this attempt.
+    ``ready_s``: since when the gang of this attempt has waited, complete; ``waits_s``: the same, or since when its master waits
+    that has GPUs and is placed only where its gang fits too. ``again_s``: when it is looked again whom to stop for it, after
+    that was observed or was in vain. ``preempted``: when and for whom it was stopped, in all attempts. ``checkpoint_s``: when it
+    last reported a checkpoint in this attempt, ``checkpoint_every_s``: how often it says that it makes one. ``unstoppable``: the
+    resource manager refused to stop this attempt.
     """
 
     ready_s: float | None = None
+    waits_s: float | None = None
     again_s: float = 0.0
     preempted: tuple[Preempted, ...] = ()
     checkpoint_s: float | None = None
@@ -105,6 +107,6 @@ class Tenure(msgspec.Struct):
 
     def begin_anew(self) -> None:
         """Follow another attempt of the job."""
-        self.ready_s = self.checkpoint_s = None
+        self.ready_s = self.waits_s = self.checkpoint_s = None
         self.again_s = 0.0
         self.unstoppable = False
