@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.reclaims import Reclaiming, borrowed
 from tests.engine.world import ask, server, worker
-from yarn_gpu_sched.engine.events import Pass
+from yarn_gpu_sched.engine.events import Pass, ResourceManagerLost
 from yarn_gpu_sched.engine.reserving import LOOKED_AT_MAX, REPLAN_MIN_S
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.reservation import Reservation
@@ -354,3 +354,21 @@ def test_many_who_can_have_no_place_now_do_not_hide_who_can() -> None:
     world.change(server("s1", 16, rack="/r0", state=ServerState.DRAINING))
     world.step(10.0 + BOUND_S + 12 * REPLAN_MIN_S)
     assert list(world.reserved) == ["g"]
+
+
+def test_the_wait_goes_on_while_the_resource_manager_is_lost() -> None:
+    """What was kept is let go, as all that was decided; who waits is looked at all the same."""
+    world = filled()
+    world.step(100.0 + BOUND_S)
+    assert world.kept("g") == 2
+    world.apply(ResourceManagerLost(now_s=world.now_s))
+    assert (world.kept("g"), world.engine.reservations()) == (0, ())
+    assert world.engine.audit() == []
+    assert "root.a" in world.engine._core.reservations.overdue
+
+
+def test_so_does_the_wait_of_who_has_not_waited_too_long_yet() -> None:
+    world = filled()
+    world.apply(ResourceManagerLost(now_s=world.now_s))
+    assert world.engine.audit() == []
+    assert world.engine._core.reservations.agenda.next_s() == 100.0 + BOUND_S

@@ -4,6 +4,7 @@ from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ResourceManagerLost, ResourceManagerRegistered, SnapshotEnded
 from yarn_gpu_sched.engine.jobs import start_anew_within_attempt
+from yarn_gpu_sched.engine.preempting import watch_all
 from yarn_gpu_sched.model.job import JobEnd, JobState
 from yarn_gpu_sched.model.job_record import JobRecord
 
@@ -152,3 +153,4 @@ def _void_decisions(core: Core) -> None:
         if decision.requeue and decision.attempt == record.job.attempt:
             record.requeued = False
         core.settle_job(record)
+    watch_all(core)  # who waits still does, and has for as long as before
