@@ -332,8 +332,9 @@ class Tenants(EngineMachine):
 def test_all_laws_hold_among_tenants() -> None:
     run(Tenants, examples=220, steps=50)
     assert Tenants.events >= 20_000
-    seen = (Tenants.passes, Tenants.placed, Tenants.forbidden, Tenants.borrowed)
-    assert min(seen) > 200, seen
+    seen = (Tenants.passes, Tenants.placed, Tenants.forbidden)
+    assert min(seen) > 400, seen
+    assert Tenants.borrowed > 200, "who borrows is held against what is worked out anew often enough"
 
 
 @pytest.mark.slow
