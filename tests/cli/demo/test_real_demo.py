@@ -48,7 +48,9 @@ def test_the_demo_holds_and_leaves_nothing_running(tmp_path: Path) -> None:
     assert "preemption changed from observe to on" in words
     # Which of two gangs goes depends on which started later, and with it whether a GPU beside it is needed.
     told = words[words.index("preemption changed from observe to on") :][:2_000]
-    assert re.search(r"6 GPUs at once, 2 x 3; [01] GPUs are held for it; for the rest application_\S+ is warned", told), told
+    assert re.search(
+        r"6 GPUs at once, 2 x 3; [01] GPUs are held for it; for the rest application_\S+ is warned", told
+    ), told
     assert re.search(r"stopped \S+ ago for application_\S+ of root\.speech, which was within its quota", words)
     tables = [
         line
