@@ -17,6 +17,7 @@ PACKAGE = ROOT / "yarn_gpu_sched"
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 BOTTOM_TO_TOP = (
     "model",
+    "binding",
     "placement",
     "policy",
     "engine",
@@ -76,6 +77,8 @@ def test_empty_rooms_keep_the_contracts(skeleton: Path) -> None:
         ("policy", "os", "Whatever decides has no clock"),
         ("placement", "grpc", "Whatever decides has no clock"),
         ("client", "yarn_gpu_sched.engine", "The client library knows the protocol alone"),
+        ("engine", "yarn_gpu_sched.binding", "Whatever decides has no clock"),
+        ("binding", "yarn_gpu_sched.model", "The format of binding files knows no other room"),
         ("monitor", "yarn_gpu_sched.engine", "The node monitor does not import the engine"),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import BOUND_S, RawLink
+from yarn_gpu_sched.binding.binding_files import BindingFiles
 from yarn_gpu_sched.service import FakeClock, Service, Settings
-from yarn_gpu_sched.service.binding_files import BindingFiles
 from yarn_gpu_sched.service.bindings import RETRY_S, Bindings
 from yarn_gpu_sched.service.metrics import Metrics
 

@@ -11,10 +11,10 @@ import pytest
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import RawLink
+from yarn_gpu_sched.binding.binding_files import BindingFiles
 from yarn_gpu_sched.engine import events
 from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.service import FakeClock, Service, Settings
-from yarn_gpu_sched.service.binding_files import BindingFiles
 from yarn_gpu_sched.service.checkpoint_watch import LOOK_S
 
 Link = Callable[[], RawLink]

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from yarn_gpu_sched.service.binding_files import BindingFiles, is_file_name
+from yarn_gpu_sched.binding.binding_files import BindingFiles, is_file_name
 from yarn_gpu_sched.service.checkpoint_watch import CheckpointWatch
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.metrics import Metrics

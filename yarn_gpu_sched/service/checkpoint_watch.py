@@ -11,8 +11,8 @@ from itertools import islice
 
 import structlog
 
+from yarn_gpu_sched.binding.checkpoint_files import CheckpointFiles
 from yarn_gpu_sched.engine import events
-from yarn_gpu_sched.service.checkpoint_files import CheckpointFiles
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.refusal import Refusal
 

@@ -9,13 +9,13 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from yarn_gpu_sched.binding.binding_files import BindingFiles
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.journal import Recorder
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, jobs_pb2, link_pb2, preemption_pb2
 from yarn_gpu_sched.service.addresses import Address
-from yarn_gpu_sched.service.binding_files import BindingFiles
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, LoopClock
 from yarn_gpu_sched.service.cluster import Cluster

@@ -6,7 +6,7 @@ import sys
 
 import structlog
 
-from yarn_gpu_sched.service.binding_files import UnfitDirectory
+from yarn_gpu_sched.binding.binding_files import UnfitDirectory
 from yarn_gpu_sched.service.garbage import Garbage
 from yarn_gpu_sched.service.log import configure_logging
 from yarn_gpu_sched.service.server import CannotStart, Service

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from yarn_gpu_sched.service.checkpoint_files import CheckpointFiles
+from yarn_gpu_sched.binding.checkpoint_files import CheckpointFiles
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\Z")
 # Not the name of a container: "~" is not allowed in one.
@@ -90,7 +90,7 @@ class BindingFiles:
         fd = os.open(_NEW, flags, 0o644, dir_fd=self._fd)
         try:
             os.fchmod(fd, 0o644)  # whatever the umask: containers run as their own users
-            os.write(fd, content.encode())
+            _write_all(fd, content.encode())
         finally:
             os.close(fd)
         os.rename(_NEW, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -99,3 +99,9 @@ class BindingFiles:
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISREG(os.lstat(name, dir_fd=self._fd).st_mode):
                 os.unlink(name, dir_fd=self._fd)
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    """Write the whole of it, or raise OSError: a disk that fills up takes a part without an error."""
+    while content:
+        content = content[os.write(fd, content) :]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yarn_gpu_sched.service.binding_files import BindingFiles, UnfitDirectory, is_file_name
+from yarn_gpu_sched.binding.binding_files import BindingFiles, UnfitDirectory, is_file_name
 
 
 @pytest.fixture
