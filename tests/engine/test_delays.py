@@ -243,7 +243,7 @@ def test_servers_that_drain_are_named_where_their_gpus_would_do() -> None:
     gang(world, "j", 2)
     world.decide()
     assert world.why("j").startswith("unhealthy: ")
-    assert "4 are on servers that are unhealthy or drain" in world.why("j")
+    assert "4 are not given out, because they or their servers are not well, or drain" in world.why("j")
     world.now_s = 2.0
     assert delays(world, "j") == Delays(capacity_us=2 * S)
 

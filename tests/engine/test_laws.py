@@ -12,6 +12,7 @@ from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.health import Fault, GpuRecord, HostRecord, Telemetry
 from yarn_gpu_sched.model.laws import EVIDENCE_MAX, STATE_LAWS, Laws
 from yarn_gpu_sched.model.preemption import Preempted
 from yarn_gpu_sched.model.reservation import Reservation
@@ -71,6 +72,11 @@ def miscount_masters(core: Core) -> None:
 
 def miscount_gpu_servers(core: Core) -> None:
     core.state.gpu_servers_mb += 1
+
+
+def place_on_the_unknown(core: Core) -> None:
+    """A server is given out whose monitor is silent, and a GPU is ok that has fallen off the bus."""
+    core.health.hosts["s1"] = HostRecord("s1", Telemetry.SILENT, gpus=[GpuRecord(0, sticky=(Fault.XID_79,))])
 
 
 def lag_index(core: Core) -> None:
@@ -255,6 +261,7 @@ CORRUPTIONS: list[tuple[int, Callable[[Core], None]]] = [
     (2, miscount_masters),
     (2, miscount_gpu_servers),
     (2, lag_index),
+    (2, place_on_the_unknown),
     (3, miscount_job),
     (3, miscount_vc),
     (3, miscount_partition),

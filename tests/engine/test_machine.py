@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tests.engine.health_rules import HealthRules
 from tests.engine.machines import JOBS, SERVERS, EngineMachine, resources, run
 from tests.engine.world import ask
 from yarn_gpu_sched.engine import Engine, EngineSettings
@@ -83,7 +84,7 @@ asks = st.lists(
 ).map(tuple)
 
 
-class Machine(EngineMachine):
+class Machine(HealthRules, EngineMachine):
     """Plays resource managers that come, go and say whatever they like."""
 
     @initialize(

@@ -6,6 +6,8 @@ import msgspec
 
 from yarn_gpu_sched.engine.causes import code_of
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.gpu_states import gpu_faults, is_unknown
+from yarn_gpu_sched.engine.health import servers_of
 from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.plan_checks import plan_faults
 from yarn_gpu_sched.engine.refusing import wrong_verdicts
@@ -34,6 +36,22 @@ def audit(core: Core) -> list[Broken]:
 def index_follows(core: Core) -> Iterator[str]:
     """Compare the index with one made anew."""
     yield from index_faults(core.index, core.state.servers.values())
+
+
+@law(2, "what is not given out is what telemetry and operators say")
+def fitness_follows(core: Core) -> Iterator[str]:
+    """Work out anew what each server can do, who is on its GPUs, and when time alone changes something."""
+    for server_id, use in core.state.servers.items():
+        fitness = core.health.fitness(use.server.host)
+        if use.fitness != fitness:
+            yield f"server {server_id} is taken to be {use.fitness}, and is {fitness}"
+    for host, record in core.health.hosts.items():
+        for gpu in record.gpus:
+            yield from (f"GPU {gpu.slot} of {host}: {fault}" for fault in gpu_faults(gpu, core.settings))
+        if record.drained is None and not is_unknown(record):
+            continue
+        if free := [use.server_id for use in servers_of(core, host) if use.usable]:
+            yield f"{host} is unknown or drained, and {free} are placed on"
 
 
 @law(13, "whose asks are watched is taken as a gang in time")

@@ -83,7 +83,7 @@ def kept_by_gang(core: Core, partition: str) -> list[tuple[str, int]]:
 
 
 def withheld(core: Core, partition: str) -> tuple[int, int]:
-    """Count the GPUs of a partition that are held for gangs, and those that are free on servers that take no containers."""
+    """Count the GPUs of a partition that are held for gangs, and those that nobody holds and that are not given out."""
     state = core.state
     held = sum(
         part.gpus
@@ -93,5 +93,9 @@ def withheld(core: Core, partition: str) -> tuple[int, int]:
         if part.use.server.partition == partition
     )
     servers = state.servers.values()
-    unusable = sum(use.gpus - use.used.gpus for use in servers if use.server.partition == partition and not use.usable)
-    return held, max(0, unusable)
+    out = sum(
+        use.gpus_out if use.usable else max(0, use.gpus - use.gpus_used)
+        for use in servers
+        if use.server.partition == partition
+    )
+    return held, out

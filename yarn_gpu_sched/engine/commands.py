@@ -83,5 +83,11 @@ class JobTouched(Command, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
 
 
+class HealthChanged(Command, frozen=True, gc=False, tag=True, kw_only=True):
+    """Something of what is known of a host may have changed; at most once an event and host."""
+
+    host: str
+
+
 AnyDecision = PlaceGang | RefuseJob | RequeueJob | WarnJob | StopContainers
-AnyCommand = AnyDecision | Bind | Unbind | JobTouched
+AnyCommand = AnyDecision | Bind | Unbind | JobTouched | HealthChanged

@@ -5,6 +5,7 @@ import msgspec
 from yarn_gpu_sched.engine.commands import Bind, Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ContainerReleased, ContainerSeen
+from yarn_gpu_sched.engine.health import held_anew, released
 from yarn_gpu_sched.engine.jobs import came_back, count_member, count_members, start_anew_within_attempt
 from yarn_gpu_sched.engine.repair import member_lost
 from yarn_gpu_sched.model.container import Container
@@ -44,6 +45,7 @@ def on_container_seen(core: Core, event: ContainerSeen) -> None:
         count_members(record)
     if use.gpus:
         core.commands.append(bind(container))
+        held_anew(core, use)
     core.queue.wake_spare(use.server.partition)
     core.preemption.changed(use.server.partition)
     core.changed(record)
@@ -120,6 +122,7 @@ def on_container_released(core: Core, event: ContainerReleased) -> None:
         return
     use = core.state.servers[container.server_id]
     _remove(core, container, use)
+    released(core, container, use.server.host)
     record = core.state.jobs[container.job_id]
     if event.lost:
         member_lost(core, container)

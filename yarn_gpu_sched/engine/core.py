@@ -8,6 +8,7 @@ from itertools import islice
 from yarn_gpu_sched.engine.capacity_seen import CapacitySeen, Grounds
 from yarn_gpu_sched.engine.commands import AnyCommand
 from yarn_gpu_sched.engine.counters import Counters
+from yarn_gpu_sched.engine.health_book import HealthBook
 from yarn_gpu_sched.engine.in_force import InForce
 from yarn_gpu_sched.engine.ladder import Ladder
 from yarn_gpu_sched.engine.limits import barred, forbidden, held_for, over_job_limit
@@ -30,10 +31,8 @@ from yarn_gpu_sched.policy.group import Group, together
 
 LOOKED_AT_MORE = 64
 """Ended jobs that are looked at beyond the surplus, because some may still hold something."""
-
 NOBODY = ".."
 """A path that no queue has: limits are to be looked at again, and nobody stands elsewhere."""
-
 GROUPS_MAX = 65_536
 """Groups that are kept to be found again; more users than that begin anew."""
 
@@ -63,6 +62,7 @@ class Core:
         self.queue = Queue(self.index, self.policy.key, self.waits, self._group_of if self.by_vc else together)
         self.ladder = Ladder(self.index, self._step_s)
         self.session = Session()
+        self.health = HealthBook()
         self._groups: dict[tuple[str, str, str], Group] = {}
         self.running: dict[str, JobRecord] = {}
         self.running_in: dict[str, dict[str, JobRecord]] = {}

@@ -10,8 +10,11 @@ from yarn_gpu_sched.engine import (
     deciding,
     foretelling,
     gathering,
+    health,
+    health_views,
     jobs,
     links,
+    marks,
     outcomes,
     preempting,
     reading,
@@ -21,7 +24,7 @@ from yarn_gpu_sched.engine import (
     snapshot,
 )
 from yarn_gpu_sched.engine.audit import audit
-from yarn_gpu_sched.engine.commands import AnyCommand, JobTouched
+from yarn_gpu_sched.engine.commands import AnyCommand, HealthChanged, JobTouched
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.counters import Counters
 from yarn_gpu_sched.engine.events import (
@@ -30,8 +33,11 @@ from yarn_gpu_sched.engine.events import (
     ContainerReleased,
     ContainerSeen,
     Event,
+    GpusReported,
+    HealthRestored,
     JobChanged,
     JobEnded,
+    Marked,
     OutcomeReported,
     Pass,
     PreemptionModeChanged,
@@ -40,6 +46,7 @@ from yarn_gpu_sched.engine.events import (
     ServerChanged,
     ServerRemoved,
     SnapshotEnded,
+    TelemetryChanged,
     VirtualClusterChanged,
     VirtualClusterRemoved,
 )
@@ -48,6 +55,7 @@ from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.views import (
     ClusterView,
     DelayRow,
+    HostView,
     JobView,
     Outlook,
     PreemptionPreview,
@@ -58,6 +66,7 @@ from yarn_gpu_sched.engine.views import (
 )
 from yarn_gpu_sched.engine.waiting import waiting_reason
 from yarn_gpu_sched.model.delay import Delays
+from yarn_gpu_sched.model.health import KeptHost, MarkAction
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.laws import Broken
 from yarn_gpu_sched.model.reason import WaitingReason
@@ -82,6 +91,10 @@ _HANDLERS: dict[type[Event], Handler] = {
     ContainerReleased: containers.on_container_released,
     JobEnded: jobs.on_job_ended,
     OutcomeReported: outcomes.on_outcome_reported,
+    TelemetryChanged: health.on_telemetry_changed,
+    GpusReported: health.on_gpus_reported,
+    Marked: marks.on_marked,
+    HealthRestored: marks.on_health_restored,
     Pass: deciding.on_pass,
 }
 
@@ -121,6 +134,8 @@ class Engine:
             settling.advance(core, event.now_s)
             if core.resting:
                 deciding.end_pauses(core)
+            if (due_s := core.health.agenda.next_s()) is not None and due_s <= core.now_s:
+                health.let_time_pass(core)
         core.unexamined = True
         _HANDLERS[type(event)](core, event)
         if core.state.tenants.changed:
@@ -129,6 +144,9 @@ class Engine:
         for job_id in core.touched:
             commands.append(JobTouched(job_id=job_id))
         core.touched.clear()
+        for host in core.health.touched:
+            commands.append(HealthChanged(host=host))
+        core.health.touched.clear()
         return commands
 
     def next_wake_s(self) -> float | None:
@@ -136,8 +154,9 @@ class Engine:
         core = self._core
         if core.limits_stale:
             core.follow_limits()
+        health_s = core.health.agenda.next_s()
         if not core.session.deciding:
-            return None
+            return health_s
         if core.changed_partitions or (core.unexamined and core.queue.anybody()):
             return core.now_s
         times: list[float] = []
@@ -151,6 +170,7 @@ class Engine:
             preemption.agenda.next_s(),
             core.reservations.agenda.next_s(),
             core.reservations.again.next_s(),
+            health_s,
         )
         times += [look_s for look_s in looks if look_s is not None]
         times += [heap[0][0] for heap in (core.resting, core.expiring) if heap]
@@ -229,6 +249,18 @@ class Engine:
     def servers_without_domain(self) -> int:
         """Count the servers with GPUs of which nobody has said in which rack they are."""
         return sum(use.gpus > 0 and use.server.rack == UNKNOWN_RACK for use in self._core.state.servers.values())
+
+    def hosts(self, after: str = "", limit: int = 100, only: str = "") -> tuple[list[HostView], int]:
+        """Show the health of servers in order of their hosts: a page after a host, or only one; and how many there are in all."""
+        return health_views.host_views(self._core, after, limit, only)
+
+    def foretell_mark(self, host: str, action: MarkAction, slot: int | None) -> list[str]:
+        """Say what an operator's word would change, one sentence each; nothing if it is so already."""
+        return marks.foretell(self._core, host, action, slot)
+
+    def kept_health(self) -> tuple[KeptHost, ...]:
+        """List what is known of servers and GPUs and should outlast a restart (see `HealthRestored`)."""
+        return marks.kept(self._core)
 
     def virtual_clusters(self, after: str = "", limit: int = 100) -> tuple[list[VirtualClusterUse], int]:
         """Show virtual clusters in order of their paths: a page after a path, and how many there are in all."""

@@ -8,6 +8,7 @@ import msgspec
 
 from yarn_gpu_sched.model.ask import Ask
 from yarn_gpu_sched.model.container import Container
+from yarn_gpu_sched.model.health import GpuReport, KeptHost, Mark, MarkAction, Telemetry
 from yarn_gpu_sched.model.job import Job, JobEnd
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.preemption import Mode
@@ -137,6 +138,44 @@ class CheckpointReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
 
 
+class TelemetryChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """The state of a server's telemetry, told when it changes, and for each failed reading while it is `UNREADABLE`.
+
+    ``detail``: why, to be shown. ``links``: how well its GPUs are connected, a row of scores a slot; None: as before.
+    """
+
+    host: str
+    telemetry: Telemetry
+    detail: str = ""
+    links: tuple[tuple[int, ...], ...] | None = None
+
+
+class GpusReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """What a reading says of a server's GPUs; told where it differs from the one before, and a bad one each time for a while.
+
+    ``released``: containers after whose end the reading was taken. Of a host without telemetry: ignored.
+    """
+
+    host: str
+    gpus: tuple[GpuReport, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+class Marked(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """An operator said something of a server, or of one of its GPUs by slot. What is so already changes only who said it."""
+
+    host: str
+    action: MarkAction
+    mark: Mark
+    slot: int | None = None
+
+
+class HealthRestored(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """What was known of servers and GPUs before a restart and outlasts it."""
+
+    hosts: tuple[KeptHost, ...]
+
+
 class Pass(Event, frozen=True, gc=False, tag=True, kw_only=True):
     """Decide now. The only event that decides."""
 
@@ -151,6 +190,10 @@ AnyEvent = (
     | VirtualClusterRemoved
     | PreemptionModeChanged
     | CheckpointReported
+    | TelemetryChanged
+    | GpusReported
+    | Marked
+    | HealthRestored
     | JobChanged
     | AsksChanged
     | ContainerSeen

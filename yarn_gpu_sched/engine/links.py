@@ -81,6 +81,7 @@ def _clear(core: Core) -> None:
     core.to_refuse.clear()
     core.verdicts.clear()
     core.changed_partitions.clear()
+    core.health.lost.clear()
 
 
 def on_snapshot_ended(core: Core, _event: SnapshotEnded) -> None:

@@ -188,6 +188,7 @@ def tend(core: Core, place: Place) -> int:
     going = []
     for job_id in sorted(core.preemption.plans):
         plan, record = core.preemption.plans[job_id], core.state.jobs[job_id]
+        _outlast_clearing(core, plan)
         if _ends_s(plan) > core.now_s:
             core.preemption.agenda.note(_ends_s(plan), job_id)  # it may have been looked at in between
         if record.gang_under_way:
@@ -198,6 +199,20 @@ def tend(core: Core, place: Place) -> int:
             _keep(core, record, plan)
             going.append((record, plan))
     return sum(_go_on(core, record, plan, place) for record, plan in going)  # only when all have what is theirs
+
+
+def _outlast_clearing(core: Core, plan: Plan) -> None:
+    """Hold on while GPUs that were given back for the gang have not been seen free, until that is cause for an alarm."""
+    if plan.hold_until_s is None or plan.hold_until_s > core.now_s:
+        return
+    times = [
+        gpu.not_free_since_s + core.settings.zombie_alarm_s
+        for need in plan.needs
+        if (use := core.state.servers.get(need.server_id)) is not None and use.fitness.busy & need.mask
+        for gpu in core.health.hosts[use.server.host].gpus
+        if gpu.not_free_since_s is not None and not gpu.alarmed and need.mask >> gpu.slot & 1
+    ]
+    plan.hold_until_s = max(times, default=plan.hold_until_s)
 
 
 def _ends_s(plan: Plan) -> float:

@@ -44,9 +44,16 @@ def _hold(core: Core, container: Container) -> None:
         return
     part = Part(use, resource.memory_mb, resource.vcores, mask_of(container.gpu_indices), resource.gpus)
     where = Assignment(container.key, container.server_id, resource, container.gpu_indices)
-    begin_hold(
-        core, Decision(0, container.job_id, container.attempt, (where,), parts=[part]), core.settings.repair_hold_s
-    )
+    hold = Decision(0, container.job_id, container.attempt, (where,), parts=[part])
+    if not begin_hold(core, hold, core.settings.repair_hold_s) and part.mask & use.fitness.busy:
+        core.health.lost[container.container_id] = container  # its place is held once it is seen free
+
+
+def hold_again(core: Core, container: Container) -> None:
+    """Hold the place of a lost member that has become free only now, if it is still missed."""
+    record = core.state.jobs.get(container.job_id)
+    if record is not None and record.job.attempt == container.attempt and container.job_id in core.degraded:
+        _hold(core, container)
 
 
 def begin_hold(core: Core, decision: Decision, for_s: float) -> bool:

@@ -49,9 +49,12 @@ class Places:
         self._endings: dict[str, list[Ending]] = {}
 
     def stands(self, needs: Iterable[Need]) -> bool:
-        """Tell whether all servers of a place take containers."""
+        """Tell whether all servers of a place take containers, and have as many healthy GPUs as it takes there."""
         servers = self._core.state.servers
-        return all((use := servers.get(need.server_id)) is not None and use.usable for need in needs)
+        return all(
+            (use := servers.get(need.server_id)) is not None and use.usable and use.gpus_healthy >= need.gpus
+            for need in needs
+        )
 
     def serves(self, want: JobWant, needs: tuple[Need, ...], level: int) -> bool:
         """Tell whether a gang could still be placed so if nobody else were there: its asks or the servers may be others by now."""
@@ -71,8 +74,9 @@ class Places:
         return is_same and keeps_ceiling(self._core, demand, placement)
 
     def _has_room(self, need: Need) -> bool:
-        total = self._core.state.servers[need.server_id].server.capacity
-        return total.gpus >= need.gpus and total.memory_mb >= need.memory_mb and total.vcores >= need.vcores
+        use = self._core.state.servers[need.server_id]
+        total = use.server.capacity
+        return use.gpus_healthy >= need.gpus and total.memory_mb >= need.memory_mb and total.vcores >= need.vcores
 
     def soonest(self, want: JobWant) -> Outlook | None:
         """Find the place that will be free soonest, rather not where others wait; None if there is none though all end.

@@ -3,9 +3,10 @@
 from yarn_gpu_sched.engine.commands import Unbind
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.events import ServerChanged, ServerRemoved, VirtualClusterChanged, VirtualClusterRemoved
+from yarn_gpu_sched.engine.health import follow, released
 from yarn_gpu_sched.engine.jobs import count_members
 from yarn_gpu_sched.engine.repair import member_lost
-from yarn_gpu_sched.model.server import Server
+from yarn_gpu_sched.engine.server_news import server_differs
 
 
 def on_server_changed(core: Core, event: ServerChanged) -> None:
@@ -17,20 +18,13 @@ def on_server_changed(core: Core, event: ServerChanged) -> None:
         if known.server == server:
             return
         core.seen.remove(known.server)
-        _partition_changes(core, known.server)
+        server_differs(core, known.server)
     if core.seen.add(server):
         core.capacity_changed()
-    _partition_changes(core, server)
-    core.state.put_server(server)
-
-
-def _partition_changes(core: Core, server: Server) -> None:
-    core.thresholds.stale = True
-    core.preemption.servers_changed()
-    core.preemption.changed(server.partition)  # what queues use may be less
-    core.changed_partitions[server.partition] = None
-    if server.partition_shared or server.partition in core.index.lending:
-        core.changed_partitions[""] = None
+    server_differs(core, server)
+    core.state.put_server(server, core.health.fitness(server.host))
+    if (record := core.health.hosts.get(server.host)) is not None:
+        follow(core, record)
 
 
 def on_server_removed(core: Core, event: ServerRemoved) -> None:
@@ -39,13 +33,14 @@ def on_server_removed(core: Core, event: ServerRemoved) -> None:
     if use is None:
         return
     core.seen.remove(use.server)
-    _partition_changes(core, use.server)
+    server_differs(core, use.server)
     jobs = {core.state.decisions[decision_id].job_id: None for decision_id in sorted(use.in_flight)}
     for container in core.state.remove_server(event.server_id):
         jobs[container.job_id] = None
         member_lost(core, container)
         if use.gpus:
             core.commands.append(Unbind(container_id=container.container_id, server_id=event.server_id))
+            released(core, container, use.server.host)
     for job_id in jobs:
         record = core.state.jobs[job_id]
         count_members(record)

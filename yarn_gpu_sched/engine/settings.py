@@ -82,6 +82,18 @@ class EngineSettings(msgspec.Struct, frozen=True):
     reserve_after_s: float = 0.0
     """How long a gang waits, complete, before places are kept for it (law 9), seconds; 0: never, or 1 to 31,536,000."""
 
+    suspect_after_readings: int = 3
+    """Bad readings in a row after which a GPU is suspect; 1 to 1,000."""
+
+    ok_after_s: float = 60.0
+    """How long a GPU, or a server's telemetry, reads well before it counts as well again, seconds; 0 to 86,400."""
+
+    quarantine_after_s: float = 60.0
+    """How long a suspect GPU reads badly before it is quarantined, seconds; 1 to 86,400."""
+
+    zombie_alarm_s: float = 60.0
+    """How long a GPU that was given back may be held by somebody before it counts as faulty, seconds; 1 to 86,400."""
+
     policy: str = "fifo"
     """Name of the policy."""
 
@@ -110,6 +122,10 @@ class EngineSettings(msgspec.Struct, frozen=True):
         _between("preempt_pause_s", self.preempt_pause_s, 0, 86_400)
         if self.reserve_after_s:
             _between("reserve_after_s", self.reserve_after_s, 1, 31_536_000)
+        _between("suspect_after_readings", self.suspect_after_readings, 1, 1_000)
+        _between("ok_after_s", self.ok_after_s, 0, 86_400)
+        _between("quarantine_after_s", self.quarantine_after_s, 1, 86_400)
+        _between("zombie_alarm_s", self.zombie_alarm_s, 1, 86_400)
         if self.policy not in POLICIES:
             raise ValueError(f'policy "{self.policy}" is not known; there is {", ".join(sorted(POLICIES))}')
 

@@ -11,6 +11,7 @@ import msgspec
 
 from yarn_gpu_sched.engine.capacity_seen import Make
 from yarn_gpu_sched.engine.core import Core
+from yarn_gpu_sched.engine.health import note_time
 from yarn_gpu_sched.engine.images import (
     DecisionImage,
     JobImage,
@@ -27,6 +28,7 @@ from yarn_gpu_sched.engine.settling import US_PER_S, settle
 from yarn_gpu_sched.model.cluster import ClusterState
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Totals
+from yarn_gpu_sched.model.health import HostRecord
 from yarn_gpu_sched.model.preemption import Mode, Plan
 from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.server import Server
@@ -100,6 +102,8 @@ class EngineImage(msgspec.Struct, frozen=True):
     policy_wake_s: float | None = None
     waits: list[tuple[str, str, Totals]] = []
     preemption: PreemptionImage = PreemptionImage()
+    hosts: list[HostRecord] = []
+    lost: list[Container] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -133,6 +137,8 @@ def take(core: Core) -> bytes:
         policy_wake_s=core.policy_wake_s,
         waits=[(*key, total) for key, total in sorted(core.waits.totals.items())],
         preemption=_preemption_image(core),
+        hosts=[record for _, record in sorted(core.health.hosts.items())],
+        lost=[container for _, container in sorted(core.health.lost.items())],
     )
     return _ENCODER.encode(image)
 
@@ -254,8 +260,12 @@ def _restore_looks(core: Core, image: PreemptionImage) -> None:
 
 def _restore_state(core: Core, image: EngineImage) -> None:
     state = core.state
+    core.health.hosts = {record.host: record for record in image.hosts}
+    core.health.lost = {container.container_id: container for container in image.lost}
+    for record in image.hosts:
+        note_time(core, record)
     for server in image.servers:
-        state.put_server(server)
+        state.put_server(server, core.health.fitness(server.host))
     for virtual_cluster in image.virtual_clusters:
         state.virtual_cluster(virtual_cluster.path).virtual_cluster = virtual_cluster
     for job in image.jobs:

@@ -4,6 +4,7 @@ import msgspec
 
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Delays
+from yarn_gpu_sched.model.health import GpuRecord, HostRecord
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.preemption import Mode, Preempted
 from yarn_gpu_sched.model.reason import ReasonSince, WaitingReason
@@ -196,6 +197,29 @@ class VirtualClusterUse(msgspec.Struct, frozen=True):
     jobs_pending: int
     shares: tuple[PartitionShare, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+class GpuView(msgspec.Struct, frozen=True):
+    """One slot of a server: what is known of it, and who holds it. ``needs_ack``: it stays out until an operator says so."""
+
+    gpu: GpuRecord
+    needs_ack: bool
+    job_id: str = ""
+    container_id: str = ""
+    vc: str = ""
+
+
+class HostView(msgspec.Struct, frozen=True):
+    """The health of one server. ``gpus_over_committed``: GPUs that containers hold beyond those that are healthy."""
+
+    host: str
+    server_id: str
+    record: HostRecord
+    unknown: bool
+    gpus_counted: int
+    gpus_healthy: int
+    gpus_over_committed: int
+    gpus: tuple[GpuView, ...]
 
 
 class ClusterView(msgspec.Struct, frozen=True):

@@ -252,7 +252,7 @@ class _Answer:
             held, unusable = withheld(self._core, self._want.partition)
             sentence += f", {held - reserved} are held for other gangs" if held > reserved else ""
             if code is ReasonCode.UNHEALTHY:
-                sentence += f", {unusable} are on servers that are unhealthy or drain"
+                sentence += f", {unusable} are not given out, because they or their servers are not well, or drain"
         return self._say(code, sentence)
 
     def _fragmented(self, code: ReasonCode) -> WaitingReason:

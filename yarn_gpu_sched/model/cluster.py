@@ -13,7 +13,7 @@ from yarn_gpu_sched.model.job import Job
 from yarn_gpu_sched.model.job_record import JobRecord
 from yarn_gpu_sched.model.resource import NOTHING, Resource
 from yarn_gpu_sched.model.server import Server
-from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
+from yarn_gpu_sched.model.server_use import FIT, Fitness, Part, ServerUse, mask_of
 from yarn_gpu_sched.model.tenants import Masters, Tenants, VirtualClusterRecord
 from yarn_gpu_sched.model.transaction import Transaction
 
@@ -63,19 +63,29 @@ class ClusterState:
 
     # Servers
 
-    def put_server(self, server: Server) -> None:
-        """Add a server or change it; what is in use there stays in use."""
+    def put_server(self, server: Server, fitness: Fitness = FIT) -> None:
+        """Add a server or change it; what is in use there stays in use. ``fitness``: what is said of its GPUs."""
         use = self.servers.get(server.server_id)
         if use is None:
-            use = self.servers[server.server_id] = ServerUse(server, self.cpu_share)
+            use = self.servers[server.server_id] = ServerUse(server, self.cpu_share, fitness)
         else:
             self._count_server(use, -1)
             self.index.remove(use)
             if server.partition != use.server.partition:
                 self._move_charges(use, server.partition)
+            use.fitness = fitness
             use.set_server(server, self.cpu_share)
         self._count_server(use, 1)
         self.index.add(use)
+
+    def put_fitness(self, use: ServerUse, fitness: Fitness) -> None:
+        """Take what is said of a server's GPUs; what is in use there stays in use."""
+        if not use.fitness.same_capacity(fitness):
+            self.put_server(use.server, fitness)
+            return
+        use.fitness = fitness
+        use.recount()
+        self.index.update(use)
 
     def _move_charges(self, use: ServerUse, partition: str) -> None:
         """Charge what is held on a server to another partition."""

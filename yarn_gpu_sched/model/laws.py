@@ -97,8 +97,9 @@ def held_is_not_free(state: ClusterState) -> Iterator[str]:
                 held |= 1 << index
         for part in use.in_flight.values():
             held |= part.mask
-        if use.free_mask != use.capacity_mask & ~held:
-            yield f"server {server_id} counts GPUs {use.free_mask:b} as free and {held:b} are held"
+        out = use.fitness.sick | use.fitness.busy
+        if use.free_mask != use.capacity_mask & ~(held | out):
+            yield f"server {server_id} counts GPUs {use.free_mask:b} as free, {held:b} are held and {out:b} are not given out"
 
 
 @law(2, "per server: allocated + free + unhealthy = capacity")

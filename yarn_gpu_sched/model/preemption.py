@@ -46,6 +46,10 @@ class Need(msgspec.Struct, frozen=True, gc=False):
         """The GPUs."""
         return self.count or self.mask.bit_count()
 
+    def on(self, mask: int) -> "Need":
+        """Take these GPUs of the server instead."""
+        return msgspec.structs.replace(self, mask=mask)
+
 
 class Plan(msgspec.Struct):
     """Jobs that are stopped for a gang. Times in seconds by the engine's clock.

@@ -1,5 +1,7 @@
 """A server with what is in use on it."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from yarn_gpu_sched.model.container import Container
@@ -17,23 +19,49 @@ class Part(msgspec.Struct, eq=False):
     gpus: int
 
 
+class Fitness(NamedTuple):
+    """What telemetry and operators say of a server's GPUs, by slot (see `yarn_gpu_sched.model.health`).
+
+    ``slots``: how many there are, of which some may have lost their cards. ``sick`` are those that are not healthy, ``busy``
+    those that are not given out for the moment. ``blocked``: nothing new is placed on the server. ``links`` tells how well which
+    two are connected: a row of scores a slot; empty: nobody knows.
+    """
+
+    slots: int = 0
+    sick: int = 0
+    busy: int = 0
+    blocked: bool = False
+    links: tuple[tuple[int, ...], ...] = ()
+
+    def same_capacity(self, other: "Fitness") -> bool:
+        """Tell whether an empty server could do as much."""
+        return self[:2] == other[:2] and self.blocked == other.blocked
+
+
+FIT = Fitness()
+"""Nothing is said."""
+
+
 class ServerUse:
     """A server, what is in use there, and what is free.
 
     Free memory and vcores may be negative: what a resource manager over-committed is shown as it is, and nothing new fits.
-    ``gpus_free`` is never negative; ``usable`` tells whether new containers may be placed here. The last five fields belong to
-    the placement index, which keeps them current.
+    ``gpus_free`` is never negative; ``usable`` tells whether new containers may be placed here. ``fitness`` is what telemetry and
+    operators say of it. The placement index keeps ``bit``, ``cell``, ``domain``, ``indexed`` and ``indexed_gpus`` current.
     """
 
     __slots__ = (
+        "_counted",
         "bit",
         "capacity_mask",
         "cell",
         "containers",
         "domain",
+        "fitness",
         "free_mask",
         "gpus",
         "gpus_free",
+        "gpus_healthy",
         "gpus_used",
         "in_flight",
         "indexed",
@@ -48,7 +76,8 @@ class ServerUse:
         "vcores_free",
     )
 
-    def __init__(self, server: Server, cpu_share: float) -> None:
+    def __init__(self, server: Server, cpu_share: float, fitness: Fitness = FIT) -> None:
+        self.fitness = fitness
         self.containers: dict[str, Container] = {}
         self.in_flight: dict[int, Part] = {}
         self.gpus_free = 0
@@ -73,8 +102,10 @@ class ServerUse:
         self.server = server
         self.server_id = server.server_id
         self.gpus = server.capacity.gpus
-        self.usable = server.state is ServerState.RUNNING
-        self.capacity_mask = (1 << self.gpus) - 1
+        fitness = self.fitness
+        self.usable = server.state is ServerState.RUNNING and not fitness.blocked
+        self.capacity_mask = (1 << max(self.gpus, fitness.slots)) - 1 if self.gpus else 0
+        self.gpus_healthy = min(self.gpus, (self.capacity_mask & ~fitness.sick).bit_count())
         self.share_mb = int(server.capacity.memory_mb * (1 - cpu_share)) // self.gpus if self.gpus else 0
         self.share_vcores = int(server.capacity.vcores * (1 - cpu_share)) // self.gpus if self.gpus else 0
         self.recount()
@@ -86,7 +117,7 @@ class ServerUse:
         if gpus:
             self.gpus_used += gpus
             self.free_mask &= ~mask
-            self.gpus_free = self._gpus_free() if self.irregular else self.gpus_free - gpus
+            self.gpus_free = self._gpus_free() if self._counted else self.gpus_free - gpus
 
     def give(self, memory_mb: int, vcores: int, mask: int, gpus: int) -> None:
         """Free what was in use. The container or decision that held it is no longer listed here."""
@@ -97,13 +128,18 @@ class ServerUse:
         self.vcores_free += vcores
         if gpus:
             self.gpus_used -= gpus
-            self.free_mask |= mask
-            self.gpus_free += gpus
+            if self._counted:
+                self.free_mask |= mask & ~(self.fitness.sick | self.fitness.busy)
+                self.gpus_free = self._gpus_free()
+            else:
+                self.free_mask |= mask
+                self.gpus_free += gpus
 
     def recount(self) -> None:
         """Count all that is held: the slow way, for what is rare.
 
-        ``irregular`` afterwards tells that GPUs are held twice, or that an index is held that the server does not have.
+        ``irregular`` afterwards tells that GPUs are held twice, or that one is held that the server does not have or that is not
+        healthy: what is free once it is given back cannot be foretold.
         """
         memory_mb = vcores = gpus = held = bits = 0
         for container in self.containers.values():
@@ -121,9 +157,17 @@ class ServerUse:
         self.memory_free_mb = self.server.capacity.memory_mb - memory_mb
         self.vcores_free = self.server.capacity.vcores - vcores
         self.gpus_used = gpus
-        self.free_mask = self.capacity_mask & ~held
-        self.irregular = bits != held.bit_count() or gpus != bits or bool(held & ~self.capacity_mask)
+        fitness = self.fitness
+        self.free_mask = self.capacity_mask & ~(held | fitness.sick | fitness.busy)
+        not_there = held & (fitness.sick | ~self.capacity_mask)
+        self.irregular = bits != held.bit_count() or gpus != bits or bool(not_there)
+        self._counted = self.irregular or fitness is not FIT
         self.gpus_free = self._gpus_free()
+
+    @property
+    def gpus_out(self) -> int:
+        """GPUs that nobody holds and that are not given out, because they are not healthy or not known to be free."""
+        return max(0, self.gpus - self.gpus_used - self.gpus_free)
 
     def free_indices(self, gpus: int) -> tuple[int, ...]:
         """Give the lowest indices that nobody holds; past the last GPU if there are not enough (over-commitment)."""

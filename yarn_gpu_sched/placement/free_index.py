@@ -48,6 +48,10 @@ class FreeIndex:
             if not self._named[name]:
                 del self._named[name]
 
+    def named(self, name: str) -> list[ServerUse]:
+        """List the servers that a name means: an id, a host or a rack."""
+        return list(self._named.get(name, {}).values())
+
     def at(self, place: str, partition_name: str) -> list[ServerUse]:
         """List the servers of a partition that a name means and that may be placed on: its id, its host or its rack."""
         named = self._named.get(place, {}).values()

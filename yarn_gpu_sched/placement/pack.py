@@ -53,9 +53,9 @@ class Row(NamedTuple):
 
     @classmethod
     def empty_of(cls, use: ServerUse) -> "Row":
-        """Describe a server as if it were empty."""
+        """Describe a server as if it were empty; its GPUs that are not healthy do not count."""
         capacity = use.server.capacity
-        return cls(capacity.gpus, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
+        return cls(use.gpus_healthy, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
 
     def room(self, kind: Kind) -> int:
         """Count the containers of a kind that fit, whatever the share."""
