@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz import fuzzed
 from yarn_gpu_sched.binding import Binding, Refusal, UnfitBinding, parse, render
 from yarn_gpu_sched.binding.binding import GPUS_MAX, LETTERS_MAX, REASON_LETTERS_MAX, VALUE_LETTERS_MAX, VALUES_MAX
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
-SOAK = "YGS_SOAK" in os.environ
-LONG = settings(max_examples=20_000 if SOAK else 200, deadline=None, derandomize="YGS_RANDOM" not in os.environ)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,8 @@ def test_format(binding: Binding | Refusal, text: str) -> None:
         (Binding(("MIG-1",)), "should all be"),
         (Binding(("0\n",)), "should all be"),
         (Binding(("٣",)), "should all be"),
-        (Binding(tuple(map(str, range(GPUS_MAX + 1)))), "65 GPUs, should be at most 64"),
+        (Binding(tuple(map(str, range(GPUS_MAX + 1)))), "65 GPUs in 184 letters, should be at most 64"),
+        (Binding(("GPU-" + "a" * 6000,)), "in 6004 letters"),
         (Binding((), {"PATH": "x"}), "'PATH', should be a name such as YGS_RANK"),
         (Binding((), {"YGS_RANK\n": "x"}), "should be a name"),
         (Binding((), {"YGS_a": "x"}), "should be a name"),
@@ -118,13 +117,13 @@ PIECES = st.sampled_from(
 )
 
 
-@LONG
+@fuzzed(200, 10_000)
 @given(binding=FIT)
 def test_what_fits_is_written_and_read_again(binding: Binding) -> None:
     assert parse(render(binding)) == binding
 
 
-@LONG
+@fuzzed(200, 10_000)
 @given(reason=st.text(max_size=700))
 def test_whatever_the_reason_it_is_one_line_that_is_read_again(reason: str) -> None:
     text = render(Refusal(reason))
@@ -132,7 +131,7 @@ def test_whatever_the_reason_it_is_one_line_that_is_read_again(reason: str) -> N
     assert render(parse(text)) == text
 
 
-@LONG
+@fuzzed(200, 10_000)
 @given(binding=ANY)
 def test_what_was_written_is_read_the_same_or_was_refused(binding: Binding) -> None:
     try:
@@ -142,7 +141,7 @@ def test_what_was_written_is_read_the_same_or_was_refused(binding: Binding) -> N
     assert parse(text) == binding
 
 
-@LONG
+@fuzzed(200, 10_000)
 @given(text=st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join))
 def test_nothing_unsafe_gets_through(text: str) -> None:
     try:

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz import fuzzed
 from yarn_gpu_sched.monitor.processes import ANCESTORS_MAX, COMMAND_LETTERS_MAX, describe
 
 CONTAINER = "container_e01_1700000000000_0001_01_000002"
 OTHER = "container_1700000000000_0007_02_000011"
 V1 = "12:devices:/user.slice\n4:cpu,cpuacct:/hadoop-yarn/{}\n0::/init.scope\n"
 V2 = "0::/hadoop-yarn/{}\n"
-SOAK = "YGS_SOAK" in os.environ
 
 
 def make(
@@ -218,12 +218,7 @@ PIECES = st.sampled_from(
 FILES = st.lists(st.one_of(PIECES, st.binary(max_size=20)), max_size=20).map(b"".join)
 
 
-@settings(
-    max_examples=20_000 if SOAK else 150,
-    deadline=None,
-    derandomize="YGS_RANDOM" not in os.environ,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@fuzzed(150, 5_000)
 @given(files=st.tuples(FILES, FILES, FILES), parent=st.tuples(FILES, FILES, FILES))
 def test_whatever_the_files_hold_nothing_is_raised_and_nothing_invented(
     tmp_path: Path, files: tuple[bytes, ...], parent: tuple[bytes, ...]

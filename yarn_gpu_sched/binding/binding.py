@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import msgspec
 
 GPUS_MAX = 64
+GPUS_LETTERS_MAX = 6_000
 VALUES_MAX = 32
 VALUE_LETTERS_MAX = 65_536
 REASON_LETTERS_MAX = 500
@@ -22,7 +23,7 @@ LETTERS_MAX = 262_144
 """Of a whole file."""
 
 _INDEX = re.compile(r"[0-9]{1,4}\Z")
-_UUID = re.compile(r"GPU-[A-Za-z0-9-]{1,80}\Z")
+_UUID = re.compile(r"GPU-[A-Za-z0-9-]+\Z")
 _NAME = re.compile(r"YGS_(?!BIND|BOUND|CHECKPOINT|SERVER_)[A-Z_]{1,60}\Z")
 _VALUE = re.compile(r"[ -~]*\Z")
 _LINES = re.compile(r"(?:[ -~]*\n)+\Z")
@@ -91,9 +92,11 @@ def _check(binding: Binding) -> None:
 
 
 def _check_gpus(gpus: tuple[str, ...]) -> None:
-    if len(gpus) > GPUS_MAX:
-        raise UnfitBinding(f"{len(gpus)} GPUs, should be at most {GPUS_MAX}")
     line = ",".join(gpus)
+    if len(gpus) > GPUS_MAX or len(line) > GPUS_LETTERS_MAX:
+        raise UnfitBinding(
+            f"{len(gpus)} GPUs in {len(line)} letters, should be at most {GPUS_MAX} in {GPUS_LETTERS_MAX}"
+        )
     if not any(all(map(form.match, gpus)) for form in (_INDEX, _UUID)):
         raise UnfitBinding(f"GPUs {line[:80]!r}, should all be indices such as 0,3 or all UUIDs such as GPU-1a2b")
     if len(set(gpus)) < len(gpus):

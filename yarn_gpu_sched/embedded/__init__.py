@@ -37,12 +37,16 @@ DISTRIBUTED_SHELL = "org.apache.hadoop.yarn.applications.distributedshell.Client
 BIND_SCRIPT = HADOOP_CONF / "bind_gpus.sh"
 """What `yarn.nodemanager.admin-env` names as BASH_ENV."""
 
+LAUNCH_SCRIPT = HADOOP_CONF / "ygs-launch"
+"""The same for commands that no bash starts."""
+
 __all__ = [
     "BIND_SCRIPT",
     "DEFAULT_HADOOP",
     "DISTRIBUTED_SHELL",
     "GANG_SCHEDULER",
     "HADOOP_CONF",
+    "LAUNCH_SCRIPT",
     "STOCK_SCHEDULER",
     "ClusterError",
     "ClusterSpec",
