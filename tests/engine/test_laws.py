@@ -75,7 +75,7 @@ def miscount_gpu_servers(core: Core) -> None:
 
 
 def place_on_the_unknown(core: Core) -> None:
-    """A server is given out whose monitor is silent, and a GPU is ok that has fallen off the bus."""
+    """Give a server out whose monitor is silent, and a GPU that has fallen off the bus."""
     core.health.hosts["s1"] = HostRecord("s1", Telemetry.SILENT, gpus=[GpuRecord(0, sticky=(Fault.XID_79,))])
 
 
