@@ -140,12 +140,12 @@ def test_scenario_that_changes_begins_anew_and_a_broken_one_changes_nothing(tmp_
     server = SimulatedServer(parse("1xT4"), path, tmp_path / "state", clock=lambda: now_s)
     now_s = 1500.0
     written(tmp_path, {"events": [{"at_s": 5, "what": "ecc", "gpu": 0, "corrected": 7}]})
-    assert server.state().gpus[0].ecc_corrected == 0
+    assert server.look().gpus[0].ecc_corrected == 0
     now_s = 1506.0
-    assert server.state().gpus[0].ecc_corrected == 7
+    assert server.look().gpus[0].ecc_corrected == 7
     written(tmp_path, "{")
     now_s = 1507.0
-    assert server.state().gpus[0].ecc_corrected == 7
+    assert server.look().gpus[0].ecc_corrected == 7
     assert "is no JSON" in server.wrong
     assert len(list((tmp_path / "state").iterdir())) == 1
 
@@ -155,7 +155,7 @@ def test_same_scenario_written_again_begins_anew(tmp_path: Path) -> None:
     server = SimulatedServer(parse("1xT4"), path, tmp_path / "state", clock=lambda: now_s)
     now_s = 1500.0
     os.utime(path, ns=(0, 0))
-    server.state()
+    server.look()
     assert server.seconds == 0
 
 

@@ -71,6 +71,8 @@ class Library:
         return functools.partial(self._ask, own)
 
     def _ask(self, name: str, *arguments: object) -> int:
+        if name in _LOOKS:
+            self._server.look()
         self._wait()
         if not self._initialised and name != "init":
             return UNINITIALIZED
@@ -91,8 +93,9 @@ class Library:
 
     def _wait(self) -> None:
         """Do not answer while the driver hangs."""
-        while self._server.state().trouble is Trouble.HANG:
-            self._sleep(_HANG_STEP_S)
+        if self._server.state().trouble is Trouble.HANG:
+            while self._server.look().trouble is Trouble.HANG:
+                self._sleep(_HANG_STEP_S)
 
     def _trouble(self) -> int:
         trouble = self._server.state().trouble
@@ -190,6 +193,8 @@ def _fill_event(event: Any, happening: XidError) -> int:  # noqa: ANN401 - a str
 
 
 _CODES: Final = {Trouble.MISMATCH: LIB_RM_VERSION_MISMATCH, Trouble.NO_DRIVER: DRIVER_NOT_LOADED}
+_LOOKS: Final = frozenset({"init", "count"})
+"""Each reading begins with one of these: all else that it asks is of the same instant."""
 _FUNCTIONS: Final[dict[str, str]] = {
     "nvmlInitWithFlags": "init",
     "nvmlShutdown": "shutdown",

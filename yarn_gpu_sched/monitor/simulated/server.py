@@ -19,8 +19,9 @@ from yarn_gpu_sched.monitor.simulated.spec import Card, with_minors
 from yarn_gpu_sched.monitor.simulated.state import Holder, ServerState, state_at
 
 _PREFIX = "scenario-began-"
-_FRESH_S = 0.2
-"""How long a look serves: the many calls of one reading see the same instant."""
+_FRESH_S = 0.05
+_SERVES_S = 5.0
+"""How long a look serves at most: the many calls of one reading see the same instant."""
 
 Scan = Callable[["SimulatedServer"], Iterable[Holder]]
 
@@ -63,10 +64,17 @@ class SimulatedServer:
         """Seconds since the scenario began."""
         return self._clock() - self.began_s
 
-    def state(self) -> ServerState:
+    def look(self) -> ServerState:
         """Return what all cards look like now."""
+        return self._looked(_FRESH_S)
+
+    def state(self) -> ServerState:
+        """Return what all cards looked like at the last look."""
+        return self._looked(_SERVES_S)
+
+    def _looked(self, serves_s: float) -> ServerState:
         now_s = self._clock()
-        if self._look is None or not 0 <= now_s - self._look[0] < _FRESH_S:
+        if self._look is None or not 0 <= now_s - self._look[0] < serves_s:
             self._reread()
             holders = self._scan(self) if self._scan is not None else ()
             self._look = (now_s, state_at(self.cards, self.scenario, self.seconds, holders))
