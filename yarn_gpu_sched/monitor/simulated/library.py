@@ -19,7 +19,7 @@ from yarn_gpu_sched.monitor.simulated.device_calls import DEVICE_CALLS, INVALID_
 from yarn_gpu_sched.monitor.simulated.pointers import HANDLES, number_of, point, put_text, target, whole
 from yarn_gpu_sched.monitor.simulated.scenario import Scenario, XidError
 from yarn_gpu_sched.monitor.simulated.server import SimulatedServer
-from yarn_gpu_sched.monitor.simulated.state import GpuState, Trouble, lost_since
+from yarn_gpu_sched.monitor.simulated.state import DRIVER_VERSION, GpuState, Trouble, lost_since
 
 UNINITIALIZED: Final = 1
 DRIVER_NOT_LOADED: Final = 9
@@ -27,7 +27,6 @@ TIMEOUT: Final = 10
 GPU_IS_LOST: Final = 15
 LIB_RM_VERSION_MISMATCH: Final = 18
 
-DRIVER_VERSION: Final = "535.261.03"
 _EVENT_XID: Final = 0x8
 _EVENT_SETS: Final = 0x80000
 _HANG_STEP_S: Final = 0.05

@@ -188,6 +188,15 @@ class Impossible(Lasting, frozen=True, kw_only=True, tag="impossible"):
     gpu: CardNumber
     values: dict[Field, int | str]
 
+    def __post_init__(self) -> None:
+        """Refuse what the library could not tell even by mistake."""
+        Lasting.__post_init__(self)
+        for field, value in self.values.items():
+            if field in _TEXTS and not isinstance(value, str):
+                raise ValueError(f"values.{field} {value}: right would be a text")
+            if field not in _TEXTS and not (isinstance(value, int) and -(1 << 63) <= value < 1 << 64):
+                raise ValueError(f"values.{field} {value!r}: right would be a whole number of at most 64 bits")
+
 
 AnyEvent = (
     Use
@@ -303,6 +312,7 @@ def _steps(place: str) -> Iterator[str | int]:
         yield int(number) if number else name
 
 
+_TEXTS: Final = frozenset({"uuid", "model", "pci_bus_id"})
 _KINDS: Final[dict[str, type[Event]]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (

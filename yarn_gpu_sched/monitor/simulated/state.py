@@ -13,6 +13,7 @@ from yarn_gpu_sched.monitor.simulated import scenario as happenings
 from yarn_gpu_sched.monitor.simulated.scenario import Event, Scenario
 from yarn_gpu_sched.monitor.simulated.spec import Card
 
+DRIVER_VERSION: Final = "535.261.03"
 THROTTLE_BITS: Final[dict[str, int]] = {
     "gpu_idle": 0x1,
     "applications_clocks_setting": 0x2,
