@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "demo": "demo:demo",
         "job": "jobs:job",
         "jobs": "jobs:jobs",
+        "monitor": "monitor:monitor",
         "preempt": "preemption:preempt",
         "preemption": "preemption:preemption",
         "replay": "replay:replay",

@@ -113,7 +113,7 @@ class Delta:
         return urgent
 
     def _state(self, sample: pb.GpuSample) -> tuple[object, ...]:
-        """What of a GPU is told at once when it changes."""
+        """Return what of a GPU is told at once when it changes."""
         pids = frozenset((process.pid, process.container_id) for process in sample.processes)
         free = sample.memory_used_mb <= self._free_memory_mb_max if sample.HasField("memory_used_mb") else None
         return pids, sample.processes_unknown, tuple(sample.bad_fields), free

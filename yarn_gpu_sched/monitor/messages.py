@@ -42,9 +42,7 @@ def gpu_sample(slot: int, gpu: GpuReading) -> pb.GpuSample:
     sample = pb.GpuSample(slot=slot, processes_unknown=gpu.processes is None)
     sample.throttle_reasons.extend(text(reason) for reason in (gpu.throttle_reasons or ())[:FIELDS_MAX])
     bad = list(gpu.bad_fields)
-    for name in _GPU_NUMBERS:
-        if not _set(sample, name, getattr(gpu, name)):
-            bad.append(name)
+    bad += [name for name in _GPU_NUMBERS if not _set(sample, name, getattr(gpu, name))]
     for process in (gpu.processes or ())[:PROCESSES_MAX]:
         if (told := _process(process)) is None:
             bad.append("processes")

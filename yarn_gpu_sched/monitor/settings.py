@@ -121,8 +121,8 @@ class Settings(BaseSettings):
     )
     exclude: str = _setting(
         "",
-        "Cards that get no slot, such as one for a display: UUIDs, models and places in the order of nvidia-smi (the place when the "
-        "card is first seen), separated by commas.",
+        "Cards that get no slot, such as one for a display: UUIDs, models and places in the order of nvidia-smi (the place that "
+        "the card has when it is first seen), separated by commas.",
         "UUIDs, models or indices, separated by commas, or empty",
         max_length=4_096,
     )
@@ -131,8 +131,7 @@ class Settings(BaseSettings):
     )
     end_strays: bool = _setting(
         False,  # noqa: FBT003 - the default of a switch
-        "End processes that hold a GPU which is not theirs, if they belong to a container of this server that is gone or has "
-        "other GPUs.",
+        "Ask processes that hold a GPU which is not their container's to end (SIGTERM), those of no container too.",
         "true or false",
     )
     node_manager: Annotated[str, pydantic.AfterValidator(_url)] = _setting(

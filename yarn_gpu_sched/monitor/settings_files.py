@@ -93,7 +93,11 @@ def _read(path: Path) -> str:
 
 def _problem(detail: ErrorDetails, path: Path | None, text: str, flags: dict[str, object]) -> Problem:
     message = str(detail.get("ctx", {}).get("error", detail["msg"]))
-    key = str(detail["loc"][0]) if detail["loc"] else next(word for word in message.split() if word in Settings.model_fields)
+    key = (
+        str(detail["loc"][0])
+        if detail["loc"]
+        else next(word for word in message.split() if word in Settings.model_fields)
+    )
     value = shown(detail["input"]) if detail["loc"] else ""
     return Problem(*_place(key, path, text, flags), value or shown(flags.get(key, "")), _right(key, detail, message))
 

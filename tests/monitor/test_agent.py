@@ -1,0 +1,355 @@
+"""A whole monitor over loopback against a service, with GPUs and a clock that are told what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.monitor.server import gpu, gpus, process, uuid
+from yarn_gpu_sched.monitor.agent import Agent
+from yarn_gpu_sched.monitor.clock import FakeClock
+from yarn_gpu_sched.monitor.fake import FakeGpus, FakeHost, FakeService
+from yarn_gpu_sched.monitor.reading import Failure, FailureKind, GpusReading
+from yarn_gpu_sched.monitor.settings import Settings
+from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
+
+CONTAINER = "container_1700000000000_0001_01_000002"
+JOB = "application_1700000000000_0001"
+
+
+class Server:
+    """One server: its GPUs, its monitor, and the service that hears it."""
+
+    def __init__(self, service: FakeService, directory: Path) -> None:
+        self.service = service
+        self.clock = FakeClock(1_000.0)
+        self.gpus = FakeGpus(gpus(4))
+        self.host = FakeHost()
+        self.directory = directory
+        self.agent: Agent | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, **settings: object) -> Agent:
+        found = {
+            "service": self.service.target,
+            "host": "gpu1",
+            "state_dir": str(self.directory / "state"),
+            "binding_dir": str(self.directory / "bindings"),
+        }
+        chosen = Settings(**(found | settings))  # type: ignore[arg-type] # checked by pydantic
+        self.agent = Agent(chosen, self.gpus, self.host, self.clock)
+        self._running = asyncio.ensure_future(self.agent.run())
+        return self.agent
+
+    async def kill(self) -> None:
+        """End it without a word, as kill -9 does."""
+        if self._running is not None and self.agent is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+            self.agent.close()
+        self._running = None
+
+    async def heard(self, streams: int = 1) -> None:
+        """Wait until the service has heard of all GPUs on the so manieth stream."""
+        await self.service.until(
+            lambda: len(self.service.streams) >= streams and len(self.service.heard.cards()) == 4 and bool(self.told)
+        )
+
+    @property
+    def told(self) -> list[pb.Telemetry]:
+        return self.service.heard.told
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass in steps, so that what runs in threads and over loopback keeps up."""
+        for _ in range(round(seconds * 2)):
+            await self.clock.advance(0.5)
+            await asyncio.sleep(0.005)
+
+    async def advance_until(self, what: str, seconds_max: float = 30) -> float:
+        """Let time pass until a condition of `self` holds; return the seconds."""
+        passed_s = 0.0
+        while not eval(what, {"self": self, "pb": pb, "uuid": uuid}):  # noqa: S307 - written in this file
+            assert passed_s < seconds_max, f"never: {what}"
+            await self.advance(0.5)
+            passed_s += 0.5
+        return passed_s
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with FakeService() as service:
+        made = Server(service, tmp_path)
+        yield made
+        await made.kill()
+
+
+def binding(*slots: int, container_id: str = CONTAINER) -> pb.Binding:
+    return pb.Binding(container_id=container_id, job_id=JOB, slots=slots)
+
+
+async def test_it_says_who_it_is_and_all_it_knows(server: Server) -> None:
+    server.start(push_every_s=7)
+    await server.heard()
+    await server.advance_until("len(self.service.heard.gpus()) == 4")
+    hello = server.service.heard.hello
+    assert (hello.protocol_version, hello.host, hello.push_every_s, hello.simulated) == (1, "gpu1", 7.0, False)
+    assert hello.agent.startswith("ygs monitor ")
+    assert [card.uuid for card in server.service.heard.cards()] == [uuid(number) for number in range(4)]
+    assert any(told.host.memory_total_mb == 8_000 for told in server.told)
+
+
+async def test_messages_are_numbered_and_come_at_least_every_push_every_s(server: Server) -> None:
+    server.start()
+    await server.heard()
+    await server.advance(6)
+    count = len(server.told)
+    await server.advance(20)
+    assert [told.sequence for told in server.told] == list(range(1, len(server.told) + 1))
+    assert len(server.told) == count + 4
+    assert not server.told[-1].gpus
+
+
+async def test_a_change_of_state_is_told_with_the_next_reading(server: Server) -> None:
+    server.start()
+    await server.heard()
+    await server.advance(6)
+    server.gpus.change(2, processes=(process(99),))
+    passed_s = await server.advance_until("len(self.service.heard.gpus()[2].processes) == 1")
+    assert passed_s <= 2
+
+
+async def test_c16_gpus_that_cannot_be_read_are_told_each_reading_and_slots_stay(server: Server) -> None:
+    agent = server.start()
+    await server.heard()
+    await server.advance(2)
+    server.gpus.failure = Failure(FailureKind.DRIVER_MISMATCH, "Driver/library version mismatch")
+    await server.advance_until("self.told[-1].HasField('failure')")
+    count = len(server.told)
+    await server.advance(4)
+    assert len(server.told) >= count + 3
+    assert server.told[-1].age_s >= 3
+    server.gpus.failure = None
+    await server.advance_until("not self.told[-1].HasField('failure')")
+    assert agent.slots.vanished == []
+    assert agent.shown.failed_reads == {"driver_mismatch": agent.shown.failed_reads["driver_mismatch"]}
+
+
+async def test_an_order_becomes_a_file_and_the_reading_after_it_says_so(server: Server) -> None:
+    server.start()
+    await server.heard()
+    await server.advance(2)
+    number = server.service.heard.order(binding(0, 3))
+    await server.advance_until(f"self.told[-1].orders_seen >= {number} or (self.directory / 'bindings' / '{CONTAINER}').exists()")
+    content = (server.directory / "bindings" / CONTAINER).read_text()
+    assert content.startswith(f"{uuid(0)},{uuid(3)}\n")
+    await server.advance_until(f"self.told[-1].orders_seen == {number}")
+
+
+async def test_when_a_container_is_gone_it_looks_and_tells_at_once(server: Server) -> None:
+    server.service.bindings = [binding(1)]
+    server.start(read_every_s=60, push_every_s=60)
+    await server.heard()
+    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').exists()")
+    reads = server.gpus.reads
+    number = server.service.heard.order(gone=[CONTAINER])
+    await server.service.until(lambda: server.told[-1].orders_seen == number)
+    assert server.gpus.reads == reads + 1
+    assert not (server.directory / "bindings" / CONTAINER).exists()
+    assert server.clock.now_s() < 1_060, "no timer had to run out"
+
+
+async def test_orders_seen_counts_only_what_was_done_before_the_reading_began(server: Server) -> None:
+    agent = server.start(read_every_s=60, push_every_s=60)
+    await server.heard()
+    await server.service.until(lambda: server.told[-1].orders_seen == 1)
+    slow = asyncio.Event()
+    began = asyncio.Event()
+    read = server.gpus.read
+
+    async def slowly() -> GpusReading:
+        began.set()
+        await slow.wait()
+        return await read()
+
+    server.gpus.read = slowly  # type: ignore[method-assign] # slower, for once
+    looking = asyncio.ensure_future(agent.look())
+    await began.wait()
+    number = server.service.heard.order(gone=["container_1700000000000_0001_01_000009"])
+    while agent.stream.carried_out.order < number:
+        await asyncio.sleep(0.001)
+    slow.set()
+    await looking
+    assert agent.stream.seen.order == 1
+    await server.service.until(lambda: server.told[-1].orders_seen == number)
+
+
+async def test_a_gpu_that_is_not_free_is_refused_and_reported(server: Server) -> None:
+    server.gpus.change(1, processes=(process(99),))
+    server.start()
+    await server.heard()
+    server.service.heard.order(binding(0, 1))
+    await server.advance_until("any(told.refusals for told in self.told)")
+    (refusal,) = [each for told in server.told for each in told.refusals]
+    assert (refusal.container_id, list(refusal.slots)) == (CONTAINER, [1])
+    assert (server.directory / "bindings" / CONTAINER).read_text().startswith("!GPU 1: held by process 99")
+
+
+async def test_a_checkpoint_is_told_and_what_was_seen_before_is_no_news(server: Server) -> None:
+    server.service.bindings = [binding(0)]
+    server.start()
+    await server.heard()
+    file = server.directory / "bindings" / "~checkpoints" / CONTAINER
+    await server.advance_until("(self.directory / 'bindings' / '~checkpoints' / '%s').exists()" % CONTAINER)
+    file.write_text("")
+    await server.advance_until("any(told.checkpointed_container_ids for told in self.told)")
+    assert [each for told in server.told for each in told.checkpointed_container_ids] == [CONTAINER]
+    await server.kill()
+    server.start()
+    await server.heard(2)
+    await server.advance(6)
+    assert not any(told.checkpointed_container_ids for told in server.told)
+
+
+async def test_c20_an_xid_while_the_service_is_away_is_told_with_its_age(server: Server) -> None:
+    server.start()
+    await server.heard()
+    await server.advance(2)
+    port = server.service.port
+    await server.service.__aexit__()
+    server.gpus.xid(uuid(2), 79)
+    await server.advance(2)
+    for used_mb in range(100, 200, 10):
+        server.gpus.change(0, memory_used_mb=used_mb)
+        await server.advance(5)
+    server.service = FakeService(port=port)
+    await server.service.__aenter__()
+    for _ in range(200):
+        if server.service.streams and any(told.xids for told in server.told):
+            break
+        await server.advance(0.5)
+        await asyncio.sleep(0.05)
+    (xid,) = [each for told in server.told for each in told.xids]
+    assert (xid.slot, xid.xid) == (2, 79)
+    assert xid.age_s > 50
+    assert sum(told.dropped for told in server.told) >= 8
+    assert server.service.heard.gpus()[0].memory_used_mb == 190
+    assert server.told[0].age_s < 2
+
+
+async def test_killed_and_started_again_it_has_the_same_slots_and_bindings(server: Server) -> None:
+    server.service.bindings = [binding(0, 3)]
+    server.start()
+    await server.heard()
+    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').exists()")
+    content = (server.directory / "bindings" / CONTAINER).read_text()
+    await server.kill()
+    server.gpus.remove(1)
+    server.gpus.change(0, processes=(process(5, CONTAINER),), memory_used_mb=9_000)
+    server.start()
+    await server.heard(2)
+    await server.advance_until("len(self.service.heard.gpus()) == 3")
+    assert set(server.service.heard.gpus()) == {0, 2, 3}
+    assert (server.directory / "bindings" / CONTAINER).read_text() == content
+    assert not any(told.refusals for told in server.told)
+
+
+async def test_a_service_that_breaks_off_is_told_everything_again_on_the_next_stream(server: Server) -> None:
+    server.start()
+    await server.heard()
+    await server.advance_until("len(self.service.heard.gpus()) == 4")
+    server.service.heard.end()
+    await server.advance_until("len(self.service.streams) == 2 and len(self.service.heard.gpus()) == 4")
+    assert server.told[0].sequence == 1
+    assert server.told[-1].orders_seen <= 1
+
+
+async def test_a_second_monitor_of_a_vanished_card_shows_the_empty_slot(server: Server) -> None:
+    server.start()
+    await server.heard()
+    server.gpus.remove(1)
+    await server.advance_until("not self.service.heard.cards()[1].HasField('index')")
+    assert [card.index for card in server.service.heard.cards()] == [0, 0, 1, 2]
+
+
+async def test_places_move_and_files_by_place_follow(server: Server) -> None:
+    server.service.bindings = [binding(0, 3)]
+    server.start(binding_names="index")
+    await server.heard()
+    file = server.directory / "bindings" / CONTAINER
+    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').exists()")
+    assert file.read_text().startswith("0,3\n")
+    server.gpus.remove(1)
+    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').read_text().startswith('0,2')")
+
+
+async def test_the_service_may_be_away_from_the_start(tmp_path: Path) -> None:
+    async with FakeService() as service:
+        port = service.port
+    absent = FakeService(port=port)
+    server = Server(absent, tmp_path)
+    agent = server.start()
+    await server.advance(10)
+    assert agent.shown.levels["ygs_monitor_connected"] == 0
+    assert len(agent.slots.cards) == 4
+    async with absent:
+        for _ in range(200):
+            if absent.streams and absent.heard.gpus():
+                break
+            await server.advance(0.5)
+            await asyncio.sleep(0.05)
+        assert len(absent.heard.cards()) == 4
+        await server.kill()
+
+
+async def test_a_host_that_hangs_holds_nothing_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    monkeypatch.setattr("yarn_gpu_sched.monitor.agent.HOST_WAIT_S", 0.01)
+    hang = threading.Event()
+    monkeypatch.setattr(server.host, "read", hang.wait)
+    server.start()
+    await server.heard()
+    reads = server.gpus.reads
+    await server.advance(5)
+    assert server.gpus.reads >= reads + 4
+    assert not any(told.HasField("host") for told in server.told)
+    hang.set()
+
+
+async def test_strays_are_counted_once_the_service_has_named_the_containers(server: Server) -> None:
+    server.gpus.change(1, processes=(process(99),))
+    agent = server.start()
+    await server.heard()
+    await server.advance(3)
+    assert agent.shown.levels["ygs_monitor_strays"] == 1
+    assert agent.strays.ended_total == 0, "nobody is ended unless that is configured"
+
+
+async def test_an_error_of_any_part_ends_the_whole(server: Server) -> None:
+    agent = server.start()
+    await server.heard()
+
+    async def broken() -> GpusReading:
+        raise RuntimeError("a fault of the monitor")
+
+    server.gpus.read = broken  # type: ignore[method-assign] # broken
+    await server.advance(2)
+    assert server._running is not None
+    assert server._running.done()
+    with contextlib.suppress(ExceptionGroup):
+        await server._running
+    assert agent is server.agent
+
+
+async def test_a_gpu_with_a_name_that_is_held_shows_its_job(server: Server) -> None:
+    server.service.bindings = [binding(2)]
+    agent = server.start()
+    await server.heard()
+    await server.advance_until("self.agent.shown.gpus and self.agent.shown.gpus[2].job_id")
+    assert [(each.slot, each.job_id, each.container_id) for each in agent.shown.gpus][2] == (2, JOB, CONTAINER)
+    assert agent.shown.gpus[0].job_id == ""
+    assert gpu(2) == agent.shown.gpus[2].gpu
