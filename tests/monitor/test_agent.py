@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -143,7 +144,9 @@ async def test_an_order_becomes_a_file_and_the_reading_after_it_says_so(server: 
     await server.heard()
     await server.advance(2)
     number = server.service.heard.order(binding(0, 3))
-    await server.advance_until(f"self.told[-1].orders_seen >= {number} or (self.directory / 'bindings' / '{CONTAINER}').exists()")
+    await server.advance_until(
+        f"self.told[-1].orders_seen >= {number} or (self.directory / 'bindings' / '{CONTAINER}').exists()"
+    )
     content = (server.directory / "bindings" / CONTAINER).read_text()
     assert content.startswith(f"{uuid(0)},{uuid(3)}\n")
     await server.advance_until(f"self.told[-1].orders_seen == {number}")
@@ -166,24 +169,23 @@ async def test_orders_seen_counts_only_what_was_done_before_the_reading_began(se
     agent = server.start(read_every_s=60, push_every_s=60)
     await server.heard()
     await server.service.until(lambda: server.told[-1].orders_seen == 1)
-    slow = asyncio.Event()
-    began = asyncio.Event()
-    read = server.gpus.read
+    read, began, allowed = server.gpus.read, asyncio.Event(), asyncio.Semaphore(0)
 
     async def slowly() -> GpusReading:
         began.set()
-        await slow.wait()
+        await allowed.acquire()
         return await read()
 
     server.gpus.read = slowly  # type: ignore[method-assign] # slower, for once
-    looking = asyncio.ensure_future(agent.look())
+    looking = asyncio.ensure_future(agent.fresh())
     await began.wait()
     number = server.service.heard.order(gone=["container_1700000000000_0001_01_000009"])
     while agent.stream.carried_out.order < number:
         await asyncio.sleep(0.001)
-    slow.set()
+    allowed.release()
     await looking
     assert agent.stream.seen.order == 1
+    allowed.release()
     await server.service.until(lambda: server.told[-1].orders_seen == number)
 
 
@@ -203,7 +205,7 @@ async def test_a_checkpoint_is_told_and_what_was_seen_before_is_no_news(server: 
     server.start()
     await server.heard()
     file = server.directory / "bindings" / "~checkpoints" / CONTAINER
-    await server.advance_until("(self.directory / 'bindings' / '~checkpoints' / '%s').exists()" % CONTAINER)
+    await server.advance_until(f"(self.directory / 'bindings' / '~checkpoints' / '{CONTAINER}').exists()")
     file.write_text("")
     await server.advance_until("any(told.checkpointed_container_ids for told in self.told)")
     assert [each for told in server.told for each in told.checkpointed_container_ids] == [CONTAINER]
@@ -219,25 +221,25 @@ async def test_c20_an_xid_while_the_service_is_away_is_told_with_its_age(server:
     await server.heard()
     await server.advance(2)
     port = server.service.port
-    await server.service.__aexit__()
+    await server.service.close()
     server.gpus.xid(uuid(2), 79)
     await server.advance(2)
     for used_mb in range(100, 200, 10):
         server.gpus.change(0, memory_used_mb=used_mb)
         await server.advance(5)
-    server.service = FakeService(port=port)
-    await server.service.__aenter__()
-    for _ in range(200):
-        if server.service.streams and any(told.xids for told in server.told):
-            break
-        await server.advance(0.5)
-        await asyncio.sleep(0.05)
-    (xid,) = [each for told in server.told for each in told.xids]
-    assert (xid.slot, xid.xid) == (2, 79)
-    assert xid.age_s > 50
-    assert sum(told.dropped for told in server.told) >= 8
-    assert server.service.heard.gpus()[0].memory_used_mb == 190
-    assert server.told[0].age_s < 2
+    async with FakeService(port=port) as server.service:
+        for _ in range(200):
+            if server.service.streams and any(told.xids for told in server.told):
+                break
+            await server.advance(0.5)
+            await asyncio.sleep(0.05)
+        (xid,) = [each for told in server.told for each in told.xids]
+        assert (xid.slot, xid.xid) == (2, 79)
+        assert xid.age_s > 50
+        assert sum(told.dropped for told in server.told) >= 8
+        assert server.service.heard.gpus()[0].memory_used_mb == 190
+        assert server.told[0].age_s < 2
+        await server.kill()
 
 
 async def test_killed_and_started_again_it_has_the_same_slots_and_bindings(server: Server) -> None:
@@ -306,8 +308,6 @@ async def test_the_service_may_be_away_from_the_start(tmp_path: Path) -> None:
 
 
 async def test_a_host_that_hangs_holds_nothing_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     monkeypatch.setattr("yarn_gpu_sched.monitor.agent.HOST_WAIT_S", 0.01)
     hang = threading.Event()
     monkeypatch.setattr(server.host, "read", hang.wait)

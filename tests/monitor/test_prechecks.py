@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ CONTAINER = "container_1700000000000_0001_01_000002"
 OTHER = "container_1700000000000_0002_01_000002"
 
 
-def looked(**by_slot: dict[str, object]) -> dict[int, GpuReading]:
+def looked(**by_slot: dict[str, Any]) -> dict[int, GpuReading]:
     return {int(slot[1:]): gpu(int(slot[1:]), **fields) for slot, fields in by_slot.items()}
 
 

@@ -82,7 +82,7 @@ def test_whoever_is_killed_while_it_writes_leaves_the_old_file(tmp_path: Path, m
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(slots_module.os, "replace", killed)
+    monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         Slots(tmp_path).place(gpus(3))
     assert (tmp_path / "slots.json").read_bytes() == old
@@ -95,7 +95,7 @@ def test_a_full_disk_is_no_end_and_is_tried_again(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as context:
-        context.setattr(slots_module.os, "replace", full)
+        context.setattr(os, "replace", full)
         slots.place(gpus(2))
     assert not (tmp_path / "slots.json").exists()
     slots.place(gpus(2))

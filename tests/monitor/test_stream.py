@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 
+from yarn_gpu_sched.monitor import stream as stream_module
 from yarn_gpu_sched.monitor.clock import FakeClock
 from yarn_gpu_sched.monitor.fake import FakeService
 from yarn_gpu_sched.monitor.ring import Ring
@@ -23,6 +25,7 @@ class PausedClock(FakeClock):
         self.most = 8
 
     async def wait(self, seconds: float, event: asyncio.Event | None = None) -> None:
+        assert event is None, "the stream waits for nothing else"
         self.pauses.append(seconds)
         if len(self.pauses) >= self.most:
             await asyncio.Event().wait()
@@ -50,6 +53,9 @@ class Line:
     async def carry_out(self, order: pb.ReportResponse) -> None:
         await self.hold.wait()
         self.orders.append(order)
+
+    def heard(self, service: FakeService, *, streams: int = 1, slots: int = 0) -> bool:
+        return len(service.streams) == streams and len(service.heard.gpus()) >= slots
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
@@ -116,28 +122,21 @@ async def test_orders_out_of_sequence_begin_the_stream_anew(
 
 
 async def test_a_first_order_that_does_not_list_all_is_not_believed(service: FakeService) -> None:
-    class Partial(FakeService):
-        bindings_all = False
-
+    service.lists_all = False
     line = Line(service)
-    original = pb.ReportResponse(sequence=1, all=False)
     running = asyncio.ensure_future(line.stream.run())
+    await service.until(lambda: len(service.streams) == 3)
+    assert line.orders == []
+    service.lists_all = True
     await line.until(lambda: len(line.orders) == 1)
-    service.heard.end()
-    await service.until(lambda: len(service.streams) == 2)
-    assert original not in line.orders
     running.cancel()
     await asyncio.wait({running})
 
 
 async def test_pauses_grow_to_a_bound_and_are_jittered(service: FakeService) -> None:
-    target = service.target
-    await service.__aexit__()
-    service.port = int(target.rpartition(":")[2])
+    await service.close()
     line = Line(service)
     line.stream._jitter = iter([0.0, 1.0] * 20).__next__
-    import yarn_gpu_sched.monitor.stream as stream_module
-
     with pytest.MonkeyPatch.context() as context:
         context.setattr(stream_module, "CONNECT_S", 0.01)
         running = asyncio.ensure_future(line.stream.run())
@@ -146,12 +145,11 @@ async def test_pauses_grow_to_a_bound_and_are_jittered(service: FakeService) -> 
         await asyncio.wait({running})
     wanted = [min(BACKOFF_MIN_S * 2**number, BACKOFF_MAX_S) * (0.5, 1.0)[number % 2] for number in range(8)]
     assert line.clock.pauses == pytest.approx(wanted)
-    await service.__aenter__()
 
 
 async def test_after_a_steady_stream_the_pause_is_short_again(line: Line, service: FakeService) -> None:
     for number in range(1, 4):
-        await service.until(lambda number=number: len(service.streams) == number)
+        await service.until(partial(line.heard, service, streams=number))
         service.heard.end()
     await line.until(lambda: len(line.clock.pauses) == 3)
     await service.until(lambda: len(service.streams) == 4)
@@ -164,10 +162,8 @@ async def test_after_a_steady_stream_the_pause_is_short_again(line: Line, servic
 async def test_why_the_service_does_not_hear_is_said_once(
     service: FakeService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await service.__aexit__()
+    await service.close()
     line = Line(service)
-    import yarn_gpu_sched.monitor.stream as stream_module
-
     with pytest.MonkeyPatch.context() as context:
         context.setattr(stream_module, "CONNECT_S", 0.01)
         running = asyncio.ensure_future(line.stream.run())
@@ -175,7 +171,6 @@ async def test_why_the_service_does_not_hear_is_said_once(
         running.cancel()
         await asyncio.wait({running})
     assert capsys.readouterr().out.count("service_lost") == 1
-    await service.__aenter__()
 
 
 async def test_what_waits_goes_out_in_order(line: Line, service: FakeService) -> None:
@@ -183,6 +178,6 @@ async def test_what_waits_goes_out_in_order(line: Line, service: FakeService) ->
     for slot in range(3):
         line.ring.put_sample(pb.GpuSample(slot=slot))
         line.ring.send()
-        await service.until(lambda slot=slot: slot in service.heard.gpus())
+        await service.until(partial(line.heard, service, slots=slot + 1))
     assert [told.sequence for told in service.heard.told] == list(range(1, len(service.heard.told) + 1))
     assert line.stream.pushes_total == len(service.heard.told)

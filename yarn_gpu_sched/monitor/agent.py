@@ -19,8 +19,8 @@ from yarn_gpu_sched.monitor.metrics import GpuShown, Shown
 from yarn_gpu_sched.monitor.prechecks import strays
 from yarn_gpu_sched.monitor.ring import Event, Ring
 from yarn_gpu_sched.monitor.slots import Slots
-from yarn_gpu_sched.monitor.stream import PROTOCOL_VERSION, Stream
 from yarn_gpu_sched.monitor.strays import Strays
+from yarn_gpu_sched.monitor.stream import PROTOCOL_VERSION, Stream
 from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
 
 if TYPE_CHECKING:

@@ -101,12 +101,14 @@ class Heard:
 
 
 class FakeService(monitor_pb2_grpc.MonitorServiceServicer):
-    """The service's side of the protocol on a port of loopback. ``streams`` are all that were begun, the last is the present one."""
+    """The service's side of the protocol on a port of loopback. ``streams`` are all that were begun, the present one last."""
 
     def __init__(self, bindings: Sequence[pb.Binding] = (), port: int = 0) -> None:
         self.bindings = list(bindings)
         self.streams: list[Heard] = []
         self.port = port
+        self.lists_all = True
+        """The first order of a stream lists all bindings, as it should."""
         self._server: grpc.aio.Server | None = None
         self._changed = asyncio.Condition()
 
@@ -118,8 +120,13 @@ class FakeService(monitor_pb2_grpc.MonitorServiceServicer):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None, "entered before"
-        await self._server.stop(0)
+        await self.close()
+
+    async def close(self) -> None:
+        """Listen no more. May be called again."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(0)
 
     @property
     def target(self) -> str:
@@ -138,7 +145,7 @@ class FakeService(monitor_pb2_grpc.MonitorServiceServicer):
         first = await anext(requests)
         heard = Heard(first.hello)
         self.streams.append(heard)
-        heard.order(*self.bindings)
+        heard.order(*self.bindings, all_=self.lists_all)
         await self._notify()
         reading = asyncio.ensure_future(self._hear(heard, requests))
         try:

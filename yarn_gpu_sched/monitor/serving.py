@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 from yarn_gpu_sched.binding import UnfitDirectory
-from yarn_gpu_sched.monitor.agent import Agent, GpuReader, HostReader
+from yarn_gpu_sched.monitor.agent import Agent
+from yarn_gpu_sched.monitor.child import ChildReader, reader_argv
 from yarn_gpu_sched.monitor.clock import LoopClock
+from yarn_gpu_sched.monitor.host import HostSource
 from yarn_gpu_sched.monitor.log import configure_logging
 from yarn_gpu_sched.monitor.metrics import Exporter
-from yarn_gpu_sched.monitor.reading import GpusReading, GpuSource
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.monitor.settings import Settings
@@ -26,18 +27,6 @@ EXIT_CANNOT_START = 1
 EXIT_FAILED = 70
 
 _log = structlog.get_logger(__name__)
-
-
-class InThread:
-    """Reads GPUs in a thread of this process: for sources that cannot hang."""
-
-    def __init__(self, source: GpuSource) -> None:
-        self._source = source
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gpus")
-
-    async def read(self) -> GpusReading:
-        """Look once."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._source.read)
 
 
 def run(settings: Settings) -> int:
@@ -58,14 +47,25 @@ async def _watch(settings: Settings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    agent = Agent(settings, _gpu_reader(settings), _host_reader(), LoopClock())
-    with contextlib.ExitStack() as stack:
+    reader = ChildReader(_reader_argv(settings), timeout_s=settings.read_timeout_s)
+    agent = Agent(settings, reader, HostSource(), LoopClock())
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(reader.close)
         stack.callback(agent.close)
         if settings.metrics_listen:
             exporter = Exporter(settings.metrics_listen, lambda: agent.shown)
             stack.callback(exporter.close)
         _log.info("monitor_started", host=settings.host_name, service=settings.service)
         return await _run_until(stopping, agent)
+
+
+def _reader_argv(settings: Settings) -> list[str]:
+    return reader_argv(
+        simulate=settings.simulate or None,
+        scenario=Path(settings.scenario) if settings.scenario else None,
+        state_dir=Path(settings.state_dir) if settings.state_dir else None,
+        host=settings.host_name,
+    )
 
 
 async def _run_until(stopping: asyncio.Event, agent: Agent) -> int:
