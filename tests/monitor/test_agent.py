@@ -336,7 +336,7 @@ async def test_an_error_of_any_part_ends_the_whole(server: Server) -> None:
     async def broken() -> GpusReading:
         raise RuntimeError("a fault of the monitor")
 
-    server.gpus.read = broken  # type: ignore[method-assign] # broken
+    server.gpus.read = broken  # type: ignore[method-assign] # broken for this test
     await server.advance(2)
     assert server._running is not None
     assert server._running.done()
