@@ -51,7 +51,7 @@ def test_what_is_excluded_is_a_list() -> None:
         ("push_every_s", 0.5, "push_every_s must be at least read_every_s"),
         ("read_timeout_s", float("nan"), "must be 0.1 to 60"),
         ("ring_max", 15, "must be 16 to 1000000"),
-        ("simulate", "many", "must be a number of GPUs, x and a model"),
+        ("simulate", "4xVoodoo", "4xV100"),
         ("scenario", "/s.toml", "must be empty without simulate"),
         ("source", "guess", "must be nvml or smi"),
         ("exclude", "x" * 4_097, "must be UUIDs"),

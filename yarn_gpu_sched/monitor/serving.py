@@ -18,6 +18,8 @@ from yarn_gpu_sched.monitor.clock import LoopClock
 from yarn_gpu_sched.monitor.host import HostSource
 from yarn_gpu_sched.monitor.log import configure_logging
 from yarn_gpu_sched.monitor.metrics import Exporter
+from yarn_gpu_sched.monitor.simulated.scenario import BadScenario, load
+from yarn_gpu_sched.monitor.simulated.spec import parse
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.monitor.settings import Settings
@@ -36,8 +38,10 @@ def run(settings: Settings) -> int:
     """
     configure_logging(settings.log_level)
     try:
+        if settings.scenario:
+            load(Path(settings.scenario), len(parse(settings.simulate)))
         return asyncio.run(_watch(settings))
-    except (OSError, UnfitDirectory) as error:
+    except (OSError, UnfitDirectory, BadScenario) as error:
         sys.stderr.write(f"ygs monitor: {error}\n")
         return EXIT_CANNOT_START
 

@@ -11,10 +11,11 @@ import pydantic
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from yarn_gpu_sched.monitor.simulated.spec import parse
+
 ENVIRONMENT_PREFIX = "YGS_MONITOR_"
 HOST_CHARACTERS_MAX = 253
 _PORT_MAX = 65_535
-_SIMULATED = re.compile(r"[0-9]{1,2}x[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}\Z")
 
 
 def _address(text: str) -> str:
@@ -46,8 +47,8 @@ def _absolute(text: str) -> str:
 
 
 def _simulate(text: str) -> str:
-    if text and not _SIMULATED.match(text):
-        raise ValueError("must be a number of GPUs, x and a model, for example 4xV100, or empty")
+    if text:
+        parse(text)  # says what is wrong and what would be right
     return text
 
 
@@ -112,7 +113,9 @@ class Settings(BaseSettings):
         "nvml", "How GPUs are read: by NVML, or by running nvidia-smi.", "nvml or smi"
     )
     simulate: Annotated[str, pydantic.AfterValidator(_simulate)] = _setting(
-        "", "Simulated GPUs instead of this server's own; empty: none.", "a number, x and a model (4xV100), or empty"
+        "",
+        "Simulated GPUs instead of this server's own; empty: none.",
+        "a number, x and a model (4xV100), more of them joined by +, or empty",
     )
     scenario: Directory = _setting(
         "",
