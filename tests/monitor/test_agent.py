@@ -353,3 +353,14 @@ async def test_a_gpu_with_a_name_that_is_held_shows_its_job(server: Server) -> N
     assert [(each.slot, each.job_id, each.container_id) for each in agent.shown.gpus][2] == (2, JOB, CONTAINER)
     assert agent.shown.gpus[0].job_id == ""
     assert gpu(2) == agent.shown.gpus[2].gpu
+
+
+async def test_series_of_impossible_values_are_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.monitor.agent.BAD_FIELDS_KEPT_MAX", 3)
+    agent = server.start()
+    await server.heard()
+    for turn in range(4):
+        server.gpus.change(0, bad_fields=("memory_used_mb", f"a{turn}", f"b{turn}"))
+        await server.advance(1)
+    assert len(agent.shown.bad_fields) == 3
+    assert agent.shown.bad_fields[0, "memory_used_mb"] == 4
