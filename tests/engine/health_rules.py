@@ -47,10 +47,15 @@ class HealthRules(EngineMachine):
     @rule(
         host=st.sampled_from(HOSTS),
         telemetry=st.sampled_from([*Telemetry, Telemetry.LIVE, Telemetry.LIVE]),
+        count=st.sampled_from([None, None, 0, 2, 4]),
         links=st.sampled_from([None, None, (), ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0))]),
     )
-    def telemetry(self, host: str, telemetry: Telemetry, links: tuple[tuple[int, ...], ...] | None) -> None:
-        self.world.apply(TelemetryChanged(now_s=self.now_s, host=host, telemetry=telemetry, detail="so", links=links))
+    def telemetry(
+        self, host: str, telemetry: Telemetry, count: int | None, links: tuple[tuple[int, ...], ...] | None
+    ) -> None:
+        self.world.apply(
+            TelemetryChanged(now_s=self.now_s, host=host, telemetry=telemetry, detail="so", slots=count, links=links)
+        )
 
     @rule(
         host=st.sampled_from(HOSTS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.world import World, server
+from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.events import GpusReported, Marked, Pass, TelemetryChanged
 from yarn_gpu_sched.engine.views import GpuView, HostView
@@ -17,7 +17,7 @@ class Monitored(World):
     def __init__(self, *servers: str, settings: EngineSettings | None = None) -> None:
         super().__init__(settings)
         for host in servers:
-            self.telemetry(host)
+            self.apply(TelemetryChanged(now_s=self.now_s, host=host, telemetry=Telemetry.LIVE, slots=4))
         self.up(*(server(host) for host in servers))
         for host in servers:
             self.report(host, *(GpuReport(slot, f"GPU-{host}-{slot}") for slot in range(4)))
@@ -60,3 +60,24 @@ class Monitored(World):
     def refreshed(self) -> bool:
         self.engine._core.index.partition("").refresh()
         return True
+
+
+def watched(settings: EngineSettings) -> World:
+    """Let monitors tell of all that may be wrong with GPUs, operators of the rest, and a gang miss a member not seen gone."""
+    world = Monitored("s1", "s2", settings=settings)
+    world.submit("gang", "gang:2x2")
+    world.ask("gang", ask(2, worker(2)))
+    world.run()
+    world.now_s = 5.0
+    world.release(world.live("gang")[0].container_id, lost=True)
+    world.mark("s2", MarkAction.DRAIN)
+    world.mark("s2", MarkAction.QUARANTINE, 3)
+    world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=(79,)))
+    world.mark("s1", MarkAction.ACK, 3)
+    world.report("s2", GpuReport(0, "GPU-s2-0", present=False, faults=(Fault.THROTTLED,), occupants=("?",)))
+    for _ in range(3):
+        world.telemetry("s2", Telemetry.UNREADABLE, "no answer")
+    world.apply(TelemetryChanged(now_s=world.now_s, host="s2", telemetry=Telemetry.LIVE, links=((0, 4), (4, 0))))
+    for seconds in (10.0, 10.0, 10.0, 10.0, 20.0, 30.0, 30.0):
+        world.wait(seconds)
+    return world

@@ -10,7 +10,7 @@ from tests.engine.monitored import Monitored
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.commands import HealthChanged
-from yarn_gpu_sched.engine.events import GpusReported, HealthRestored
+from yarn_gpu_sched.engine.events import GpusReported, TelemetryChanged
 from yarn_gpu_sched.model.health import AT_ONCE, XID_FAULTS, Fault, GpuReport, Health, MarkAction, Telemetry
 
 
@@ -284,65 +284,6 @@ def test_good_readings_from_before_a_silence_count_no_more() -> None:
     assert world.health("s1", 0) is Health.OK
 
 
-def test_draining_lets_what_runs_go_on_and_undraining_brings_the_server_back() -> None:
-    world = Monitored("s1")
-    world.submit("runs", "gang:1x1")
-    world.ask("runs", ask(1, worker(1)))
-    world.run()
-    assert world.engine.foretell_mark("s1", MarkAction.DRAIN, None) == [
-        "nothing new is placed on s1; what runs there goes on"
-    ]
-    world.mark("s1", MarkAction.DRAIN)
-    assert world.engine.foretell_mark("s1", MarkAction.DRAIN, None) == []
-    world.change(server("s2", 1))
-    world.submit("fills", "gang:1x1")
-    world.ask("fills", ask(1, worker(1)))
-    world.run()
-    world.submit("waits", "gang:1x1")
-    world.ask("waits", ask(1, worker(1)))
-    assert (world.decide(), len(world.live("runs"))) == ([], 1)
-    assert world.why("waits").startswith("unhealthy: ")
-    world.mark("s1", MarkAction.UNDRAIN)
-    assert len(world.decide()) == 1
-
-
-def test_an_operator_takes_one_gpu_out_and_gives_it_back() -> None:
-    world = Monitored("s1")
-    world.mark("s1", MarkAction.QUARANTINE, 1)
-    assert (world.health("s1", 1), world.gpu("s1", 1).gpu.faults, world.free()) == (
-        Health.QUARANTINED,
-        (Fault.OPERATOR,),
-        3,
-    )
-    world.reads("s1", 1, times=4)
-    world.wait(1_000.0)
-    assert world.health("s1", 1) is Health.QUARANTINED
-    world.mark("s1", MarkAction.ACK, 1)
-    world.wait(60.0)
-    assert world.free() == 4
-
-
-def test_what_operators_said_and_what_waits_for_them_outlasts_a_restart() -> None:
-    world = Monitored("s1", "s2")
-    world.mark("s2", MarkAction.DRAIN)
-    world.mark("s1", MarkAction.QUARANTINE, 1)
-    world.report("s1", GpuReport(2, "GPU-s1-2", xids=(79,), ecc_uncorrected=0))
-    kept = world.engine.kept_health()
-    again = Monitored()
-    again.apply(HealthRestored(now_s=0.0, hosts=kept))
-    again.up(server("s1"), server("s2"))
-    assert again.engine.kept_health() == kept
-    assert (again.host("s1").unknown, again.host("s2").unknown) == (True, True)  # until their monitors speak
-    for host in ("s1", "s2"):
-        again.telemetry(host)
-    assert [again.health("s1", slot) for slot in range(3)] == [Health.OK, Health.QUARANTINED, Health.QUARANTINED]
-    again.submit("j", "gang:8x1")
-    again.ask("j", ask(2, worker(1)))
-    assert again.free() == 2
-    again.mark("s2", MarkAction.UNDRAIN)
-    assert again.free() == 6
-
-
 def test_a_hold_on_a_gpu_that_falls_ill_is_let_go() -> None:
     world = Monitored("s1", "s2")
     world.submit("gang", "gang:2x2")
@@ -396,14 +337,15 @@ def test_reports_of_a_host_without_telemetry_are_ignored() -> None:
     assert engine.kept_health() == ()
 
 
-def test_a_monitor_that_is_given_up_leaves_its_gpus_as_healthy() -> None:
-    world = Monitored("s1")
-    world.telemetry("s1", Telemetry.SILENT)
-    assert world.engine.foretell_mark("s1", MarkAction.ACK, None) == [
-        "the monitor of s1 is given up: its GPUs count as healthy until one speaks again"
-    ]
-    world.mark("s1", MarkAction.ACK)
-    assert (world.host("s1").record.telemetry, world.free()) == (Telemetry.NONE, 4)
+def test_a_valid_reading_of_no_gpus_is_not_a_failure_to_read() -> None:
+    """What YARN counts beyond the cards that there are is not given out."""
+    world = Monitored()
+    world.apply(TelemetryChanged(now_s=0.0, host="s1", telemetry=Telemetry.LIVE, slots=0))
+    world.up(server("s1"))
+    view = world.host("s1")
+    assert (view.unknown, view.gpus_counted, view.gpus_healthy, world.free()) == (False, 4, 0, 0)
+    world.apply(TelemetryChanged(now_s=0.0, host="s1", telemetry=Telemetry.LIVE, slots=3))
+    assert (world.host("s1").gpus_healthy, world.free()) == (3, 3)
 
 
 def test_whoever_keeps_health_hears_of_each_change_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.engine.monitored import Monitored
+from tests.engine.monitored import watched
 from tests.engine.world import AM, World, ask, server, worker
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.engine.commands import PlaceGang, RequeueJob, StopContainers, WarnJob
@@ -17,10 +17,8 @@ from yarn_gpu_sched.engine.events import (
     ResourceManagerLost,
     ResourceManagerRegistered,
     SnapshotEnded,
-    TelemetryChanged,
     VirtualClusterChanged,
 )
-from yarn_gpu_sched.model.health import Fault, GpuReport, MarkAction, Telemetry
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.model.server import ServerState
@@ -238,34 +236,13 @@ def reserves() -> World:
     return world
 
 
-def watched() -> World:
-    """Let monitors tell of all that may be wrong with GPUs, operators of the rest, and a gang miss a member not seen gone."""
-    world = Monitored("s1", "s2", settings=SETTINGS)
-    world.submit("gang", "gang:2x2")
-    world.ask("gang", ask(2, worker(2)))
-    world.run()
-    world.now_s = 5.0
-    world.release(world.live("gang")[0].container_id, lost=True)
-    world.mark("s2", MarkAction.DRAIN)
-    world.mark("s2", MarkAction.QUARANTINE, 3)
-    world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=(79,)))
-    world.mark("s1", MarkAction.ACK, 3)
-    world.report("s2", GpuReport(0, "GPU-s2-0", present=False, faults=(Fault.THROTTLED,), occupants=("?",)))
-    for _ in range(3):
-        world.telemetry("s2", Telemetry.UNREADABLE, "no answer")
-    world.apply(TelemetryChanged(now_s=world.now_s, host="s2", telemetry=Telemetry.LIVE, links=((0, 4), (4, 0))))
-    for seconds in (10.0, 10.0, 10.0, 10.0, 20.0, 30.0, 30.0):
-        world.wait(seconds)
-    return world
-
-
 WORLDS = {
     "eventful": (eventful, SETTINGS),
     "preempts": (preempts, PREEMPTIVE),
     "reclaims": (reclaims, RECLAIMING),
     "reserves": (reserves, RESERVING),
     "tenants": (tenants, TENANTS),
-    "watched": (watched, SETTINGS),
+    "watched": (lambda: watched(SETTINGS), SETTINGS),
 }
 
 

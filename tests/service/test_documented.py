@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from yarn_gpu_sched.model.health import Health, Telemetry
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.service import Settings
 from yarn_gpu_sched.service.metrics import Metrics
@@ -22,7 +23,7 @@ def rows(head: str) -> list[list[str]]:
 
 def calls(name: str) -> Iterator[ast.Call]:
     """Yield every call of a function, or of a method, of this name in the service."""
-    for path in SERVICE.glob("*.py"):
+    for path in SERVICE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name:
                 yield node
@@ -51,11 +52,12 @@ def test_every_metric_with_its_labels() -> None:
 
 
 def test_every_value_of_a_label() -> None:
-    written = {state.value for state in JobState}
+    written = {one.value for one in (*JobState, *Health, *Telemetry)}
     for call in calls("labels"):
         written |= set(constants([node for node in ast.walk(call) if isinstance(node, ast.expr)]))
     values = " ".join(row[1].partition(":")[2] for row in rows("| series | labels"))
     reasons = set(re.findall("`([A-Z_]+)`", TEXT.partition("| reason | status")[2].partition("\n\n")[0]))
+    reasons |= {row[0].strip("`") for row in rows("| refused | status")}
     assert set(re.findall(r"`(\w+)`", values)) == written - reasons
 
 
@@ -67,8 +69,16 @@ def test_every_reason_of_a_refusal() -> None:
         for call in calls(helper):
             reasons |= {text for text in constants(call.args) if re.fullmatch("[A-Z_]+", text)}
     reasons |= {"TOO_MUCH_UNREAD", "TOO_MUCH_UNANSWERED"}
-    of_other_calls = {"NOT_RUNNING", "UNKNOWN_JOB", "ANSWER_TOO_LARGE", "TOO_MANY_WATCHERS", "READS_TOO_SLOWLY"}
+    of_other_calls = {
+        "NOT_RUNNING",
+        "UNKNOWN_JOB",
+        "ANSWER_TOO_LARGE",
+        "TOO_MANY_WATCHERS",
+        "READS_TOO_SLOWLY",
+        "UNKNOWN_SERVER",
+    }
     told = set(re.findall("`([A-Z_]+)`", TEXT.partition("| reason | status")[2].partition("\n\n")[0]))
+    told |= {row[0].strip("`") for row in rows("| refused | status")} - {"IMPOSSIBLE_SAMPLE"}
     assert told == reasons - of_other_calls
 
 

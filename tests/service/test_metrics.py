@@ -10,6 +10,7 @@ from tests.service.conftest import settled, until
 from tests.service.raw_link import RawLink
 from yarn_gpu_sched.engine.views import DelayRow
 from yarn_gpu_sched.model.delay import SIZES, Cause, Delays
+from yarn_gpu_sched.model.health import Health, Telemetry
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.reason import ReasonCode
@@ -206,6 +207,7 @@ async def test_hostile_names_make_no_series(service: Service, clock: FakeClock, 
     assert "evil" not in text
     assert "\x1b" not in text
     limit = len(JobState) + len(ReasonCode) + len(OutcomeCode) + len(Cause) * len(SIZES) + 90
+    limit += len(Health) + len(Telemetry) + 8  # of monitors
     assert len(series(service)) <= limit
 
 

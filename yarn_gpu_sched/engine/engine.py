@@ -1,6 +1,6 @@
 """The engine: its one door, and what may be read of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import chain
 from typing import Any
 
@@ -55,6 +55,8 @@ from yarn_gpu_sched.engine.settings import EngineSettings
 from yarn_gpu_sched.engine.views import (
     ClusterView,
     DelayRow,
+    GangPlaces,
+    HealthCounts,
     HostView,
     JobView,
     Outlook,
@@ -65,6 +67,7 @@ from yarn_gpu_sched.engine.views import (
     VirtualClusterUse,
 )
 from yarn_gpu_sched.engine.waiting import waiting_reason
+from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Delays
 from yarn_gpu_sched.model.health import KeptHost, MarkAction
 from yarn_gpu_sched.model.job import JobState
@@ -254,9 +257,34 @@ class Engine:
         """Show the health of servers in order of their hosts: a page after a host, or only one; and how many there are in all."""
         return health_views.host_views(self._core, after, limit, only)
 
+    def host_of(self, server_id: str) -> str:
+        """Name the host of a server; empty if it is not known."""
+        use = self._core.state.servers.get(server_id)
+        return "" if use is None else use.server.host
+
+    def host_named(self, name: str) -> str:
+        """Find the host that is meant by a name in any case, short or full; empty if none is, or more than one."""
+        return health_views.host_named(self._core, name)
+
+    def container(self, container_id: str) -> Container | None:
+        """Show a live container."""
+        return self._core.state.containers.get(container_id)
+
+    def gang_places(self, job_id: str, others: Collection[str]) -> GangPlaces:
+        """Say where the members of a job's gang are, and those of its other containers that are named."""
+        return health_views.gang_places(self._core, job_id, others)
+
+    def containers_on(self, host: str) -> list[Container]:
+        """List the live containers on a host."""
+        return health_views.containers_on(self._core, host)
+
     def foretell_mark(self, host: str, action: MarkAction, slot: int | None) -> list[str]:
         """Say what an operator's word would change, one sentence each; nothing if it is so already."""
         return marks.foretell(self._core, host, action, slot)
+
+    def health_counts(self) -> HealthCounts:
+        """Count GPUs by health and servers by telemetry."""
+        return health_views.health_counts(self._core)
 
     def kept_health(self) -> tuple[KeptHost, ...]:
         """List what is known of servers and GPUs and should outlast a restart (see `HealthRestored`)."""

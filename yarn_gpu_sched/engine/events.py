@@ -141,12 +141,14 @@ class CheckpointReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
 class TelemetryChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
     """The state of a server's telemetry, told when it changes, and for each failed reading while it is `UNREADABLE`.
 
-    ``detail``: why, to be shown. ``links``: how well its GPUs are connected, a row of scores a slot; None: as before.
+    ``detail``: why, to be shown. ``slots``: how many its monitor counts, with those that lost their cards, and ``links``: how well
+    the GPUs are connected, a row of scores a slot; None: as before.
     """
 
     host: str
     telemetry: Telemetry
     detail: str = ""
+    slots: int | None = None
     links: tuple[tuple[int, ...], ...] | None = None
 
 

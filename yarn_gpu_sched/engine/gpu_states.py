@@ -32,6 +32,8 @@ def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettin
     """Take what a reading says of a GPU; of another card than before, what was known of that one is forgotten."""
     if report.uuid and gpu.uuid and report.uuid != gpu.uuid:
         _begin_anew(gpu, now_s)
+    if not gpu.uuid:
+        gpu.since_s = now_s
     gpu.uuid = report.uuid or gpu.uuid
     gpu.present = report.present
     gpu.levels = report.faults

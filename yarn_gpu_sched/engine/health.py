@@ -39,7 +39,9 @@ def on_telemetry_changed(core: Core, event: TelemetryChanged) -> None:
         return
     hear(record, event.telemetry, event.detail, core.now_s, core.settings)
     if event.telemetry is Telemetry.NONE:
-        record.gpus, record.links, record.unreadable = [], (), False
+        record.forget_telemetry()
+    if event.slots is not None:
+        record.slots = min(event.slots, SLOTS_MAX)
     if event.links is not None:
         record.links = event.links
     follow(core, record)

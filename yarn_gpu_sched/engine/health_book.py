@@ -41,6 +41,9 @@ class HealthBook:
         return FIT if record is None else fitness_of(record)
 
 
+ALL_SLOTS = (1 << SLOTS_MAX) - 1
+
+
 def gpu_of(record: HostRecord, slot: int) -> GpuRecord:
     """Get what is known of a slot, from now on something; the slots below it are there too."""
     assert 0 <= slot < SLOTS_MAX
@@ -53,7 +56,9 @@ def fitness_of(record: HostRecord) -> Fitness:
     """Work out what a server can do of which this is known."""
     if not record.says_something:
         return FIT
-    sick = mask_of(tuple(gpu.slot for gpu in record.gpus if gpu.health is not Health.OK))
+    slots = len(record.gpus) if record.slots is None else record.slots
+    without_card = 0 if record.slots is None else ~((1 << slots) - 1) & ALL_SLOTS
+    sick = without_card | mask_of(tuple(gpu.slot for gpu in record.gpus if gpu.health is not Health.OK))
     busy = mask_of(tuple(gpu.slot for gpu in record.gpus if gpu.out))
     blocked = record.drained is not None or is_unknown(record)
-    return Fitness(len(record.gpus), sick, busy, blocked, record.links)
+    return Fitness(max(slots, len(record.gpus)), sick, busy, blocked, record.links)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from yarn_gpu_sched.engine.gpu_states import is_unknown, needs_ack
 from yarn_gpu_sched.engine.health import servers_of
-from yarn_gpu_sched.engine.views import GpuView, HostView
-from yarn_gpu_sched.model.health import GpuRecord, HostRecord
+from yarn_gpu_sched.engine.views import GangPlaces, GpuView, HealthCounts, HostView, Place
+from yarn_gpu_sched.model.health import GpuRecord, HostRecord, Telemetry
+from yarn_gpu_sched.model.server import UNKNOWN_RACK
 
 if TYPE_CHECKING:
     from yarn_gpu_sched.engine.core import Core
@@ -53,3 +56,59 @@ def _gpu_view(core: Core, gpu: GpuRecord, holder: Container | None) -> GpuView:
         return GpuView(deepcopy(gpu), needs_ack(gpu))
     vc = core.state.jobs[holder.job_id].job.vc
     return GpuView(deepcopy(gpu), needs_ack(gpu), holder.job_id, holder.container_id, vc)
+
+
+def gang_places(core: Core, job_id: str, others: Collection[str]) -> GangPlaces:
+    """Say where the members of a job's gang are, by domain, server and GPU, and those of its other containers that are named."""
+    record = core.state.jobs.get(job_id)
+    if record is None:
+        return GangPlaces((), whole=False)
+    gang, containers = record.gang, record.containers
+    members = [] if gang is None else [one for one in containers.values() if record.is_member(one) and not one.ending]
+    servers = core.state.servers
+    members.sort(
+        key=lambda one: (servers[one.server_id].server.domain, one.server_id, one.gpu_indices, one.container_id)
+    )
+    beside = containers.keys() & set(others) - {one.container_id for one in members}
+    return GangPlaces(
+        tuple(_place(core, one) for one in members),
+        whole=gang is not None and len(members) == gang.containers,
+        others=tuple(_place(core, containers[container_id]) for container_id in sorted(beside)),
+    )
+
+
+def _place(core: Core, container: Container) -> Place:
+    server = core.state.servers[container.server_id].server
+    domain = "" if server.rack == UNKNOWN_RACK else server.domain
+    return Place(container.container_id, server.host, domain, container.gpu_indices)
+
+
+def containers_on(core: Core, host: str) -> list[Container]:
+    """List the live containers on a host."""
+    return [one for use in servers_of(core, host) for one in use.containers.values()]
+
+
+def host_named(core: Core, name: str) -> str:
+    """Find the host that is meant by a name in any case, short or full; empty if none is, or more than one."""
+    name = name.lower()
+    hosts = {use.server.host for use in core.state.servers.values()}
+    if name in hosts:
+        return name
+    short = name.partition(".")[0]
+    found = [host for host in hosts if host.partition(".")[0] == short and short in (host, name)]
+    return found[0] if len(found) == 1 else ""
+
+
+def health_counts(core: Core) -> HealthCounts:
+    """Count the GPUs that monitors have told of by health, and servers with GPUs by telemetry."""
+    records = core.health.hosts.values()
+    gpus = [gpu for record in records for gpu in record.gpus]
+    known = core.health.hosts
+    hosts = {use.server.host for use in core.state.servers.values() if use.gpus}
+    telemetry = Counter(known[host].telemetry if host in known else Telemetry.NONE for host in hosts)
+    return HealthCounts(
+        health=dict(Counter(gpu.health for gpu in gpus)),
+        telemetry=dict(telemetry),
+        not_free=sum(gpu.out for gpu in gpus),
+        drained=sum(record.drained is not None for record in records),
+    )

@@ -43,7 +43,7 @@ def on_marked(core: Core, event: Marked) -> None:
 def _acknowledge(core: Core, record: HostRecord, slot: int | None) -> None:
     if slot is None and record.telemetry is Telemetry.SILENT:
         record.telemetry, record.since_s = Telemetry.NONE, core.now_s  # its monitor is given up
-        record.gpus, record.links, record.unreadable = [], (), False
+        record.forget_telemetry()
     for gpu in record.gpus:
         if slot in (None, gpu.slot) and needs_ack(gpu):
             acknowledge(gpu, core.now_s, core.settings)

@@ -4,7 +4,7 @@ import msgspec
 
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.delay import Delays
-from yarn_gpu_sched.model.health import GpuRecord, HostRecord
+from yarn_gpu_sched.model.health import GpuRecord, Health, HostRecord, Telemetry
 from yarn_gpu_sched.model.job import Job, JobEnd, JobState
 from yarn_gpu_sched.model.preemption import Mode, Preempted
 from yarn_gpu_sched.model.reason import ReasonSince, WaitingReason
@@ -199,6 +199,15 @@ class VirtualClusterUse(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class HealthCounts(msgspec.Struct, frozen=True):
+    """GPUs by health, servers with GPUs by telemetry, GPUs that were given back and are not seen free, drained servers."""
+
+    health: dict[Health, int]
+    telemetry: dict[Telemetry, int]
+    not_free: int
+    drained: int
+
+
 class GpuView(msgspec.Struct, frozen=True):
     """One slot of a server: what is known of it, and who holds it. ``needs_ack``: it stays out until an operator says so."""
 
@@ -207,6 +216,23 @@ class GpuView(msgspec.Struct, frozen=True):
     job_id: str = ""
     container_id: str = ""
     vc: str = ""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a container is. ``domain`` is empty if nobody knows it."""
+
+    container_id: str
+    host: str
+    domain: str
+    gpu_indices: tuple[int, ...]
+
+
+class GangPlaces(msgspec.Struct, frozen=True):
+    """Where a job's containers are: the members of its gang in order of rank, and all others. ``whole``: all members are there."""
+
+    members: tuple[Place, ...]
+    whole: bool
+    others: tuple[Place, ...] = ()
 
 
 class HostView(msgspec.Struct, frozen=True):

@@ -162,7 +162,8 @@ class GpuRecord(msgspec.Struct):
 class HostRecord(msgspec.Struct):
     """What is known of one server by its host name. ``bad``: failed readings in a row, ``good_since_s``: since when it reads well.
 
-    ``links``: how well its GPUs are connected, a row of scores a slot; empty: nobody knows.
+    ``slots``: how many its monitor counts, None if it has not said; ``links``: how well its GPUs are connected, a row of scores a
+    slot; empty: nobody knows.
     """
 
     host: str
@@ -173,8 +174,13 @@ class HostRecord(msgspec.Struct):
     unreadable: bool = False
     good_since_s: float | None = None
     gpus: list[GpuRecord] = []
+    slots: int | None = None
     links: tuple[tuple[int, ...], ...] = ()
     drained: Mark | None = None
+
+    def forget_telemetry(self) -> None:
+        """Forget all that only a monitor said."""
+        self.gpus, self.slots, self.links, self.unreadable = [], None, (), False
 
     @property
     def says_something(self) -> bool:

@@ -6,6 +6,7 @@ Proto3 passes unknown numbers through, so every number that comes in is looked u
 from collections.abc import Mapping
 from typing import TypeVar
 
+from yarn_gpu_sched.model.health import Health, MarkAction, Telemetry
 from yarn_gpu_sched.model.job import JobEnd, JobState
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.model.preemption import Mode
@@ -14,6 +15,7 @@ from yarn_gpu_sched.model.server import ServerState
 from yarn_gpu_sched.protocol.bad_field import BadField
 from yarn_gpu_sched.protocol.v1 import (
     decision_pb2,
+    gpu_pb2,
     job_pb2,
     preemption_pb2,
     reason_pb2,
@@ -58,6 +60,19 @@ REASON_CODES: Mapping[int, ReasonCode] = {
     if number != reason_pb2.WAITING_REASON_CODE_UNSPECIFIED
 }
 
+MARK_ACTIONS: Mapping[int, MarkAction] = {
+    gpu_pb2.MARK_ACTION_DRAIN: MarkAction.DRAIN,
+    gpu_pb2.MARK_ACTION_UNDRAIN: MarkAction.UNDRAIN,
+    gpu_pb2.MARK_ACTION_QUARANTINE: MarkAction.QUARANTINE,
+    gpu_pb2.MARK_ACTION_ACK: MarkAction.ACK,
+}
+
+TELEMETRY_NUMBERS: Mapping[Telemetry, gpu_pb2.TelemetryState.ValueType] = {
+    value: gpu_pb2.TelemetryState.Value(f"TELEMETRY_STATE_{value.name}") for value in Telemetry
+}
+GPU_HEALTH_NUMBERS: Mapping[Health, gpu_pb2.GpuHealth.ValueType] = {
+    value: gpu_pb2.GpuHealth.Value(f"GPU_HEALTH_{value.name}") for value in Health
+}
 SERVER_STATE_NUMBERS: Mapping[ServerState, server_pb2.ServerState.ValueType] = {
     value: server_pb2.ServerState.Value(f"SERVER_STATE_{value.name}") for value in ServerState
 }

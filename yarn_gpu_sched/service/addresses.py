@@ -1,4 +1,4 @@
-"""Addresses to listen on: loopback only, until callers are authenticated."""
+"""Addresses to listen on: loopback only, until callers are authenticated, except for monitors."""
 
 import ipaddress
 
@@ -17,12 +17,18 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def anywhere(text: str) -> Address:
+    """Read a numeric ``host:port``; ValueError, in one sentence, if it is none."""
+    host, port = _parts(text)
+    try:
+        return Address(str(ipaddress.ip_address(host)), port)
+    except ValueError:
+        raise ValueError(f"must be a numeric address and a port, for example 10.0.0.7:7434, not {host!a}") from None
+
+
 def loopback(text: str) -> Address:
     """Read ``host:port``; ValueError, in one sentence, if it is not on loopback."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
-        raise ValueError("must be host:port, for example 127.0.0.1:7433")
-    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    host, port = _parts(text)
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -32,4 +38,11 @@ def loopback(text: str) -> Address:
             f"must be a loopback address, 127.0.0.1 or [::1], not {host}: the service has no"
             " authentication yet and listens on this machine only"
         )
-    return Address(str(address), int(port))
+    return Address(str(address), port)
+
+
+def _parts(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise ValueError("must be host:port, for example 127.0.0.1:7433")
+    return "127.0.0.1" if host == "localhost" else host.strip("[]"), int(port)

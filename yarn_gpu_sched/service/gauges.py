@@ -14,6 +14,8 @@ from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.monitors.fleet import Fleet
+from yarn_gpu_sched.service.monitors.health_gauges import HealthGauges
 from yarn_gpu_sched.service.vc_gauges import VirtualClusterGauges
 from yarn_gpu_sched.service.watch import Watchers
 
@@ -30,13 +32,16 @@ class Gauges:
         driver: Driver,
         watchers: Watchers,
         bindings: Bindings | None,
+        fleet: Fleet,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
         self._driver = driver
         self._watchers = watchers
         self._bindings = bindings
+        self._fleet = fleet
         self._engine: Engine = driver.engine
+        self._health = HealthGauges(metrics, clock, driver.engine)
         self._vcs = VirtualClusterGauges(metrics, clock, driver.engine)
         self._waiting: Counter[ReasonCode] = Counter()
         self._timer: Timer | None = None
@@ -56,6 +61,7 @@ class Gauges:
         self._refresh_queues()
         self._refresh_cluster()
         self._vcs.refresh()
+        self._health.refresh()
 
     def _refresh_queues(self) -> None:
         session = self._driver.session
@@ -64,6 +70,8 @@ class Gauges:
         depth.labels("outbound").set(session.outbound if session else 0)
         depth.labels("unanswered").set(len(session.unanswered) if session else 0)
         depth.labels("bindings").set(self._bindings.queued if self._bindings else 0)
+        depth.labels("orders").set(self._fleet.queued)
+        self._metrics.monitors.set(self._fleet.connected)
         self._metrics.watchers.set(len(self._watchers))
 
     def _refresh_cluster(self) -> None:

@@ -23,6 +23,7 @@ class Metrics:
         self.recorder_drops = self._counter("recorder_drops", "Events that were not recorded.")
         self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
         self._add_waits_cut_short()
+        self._add_monitors()
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
@@ -65,6 +66,23 @@ class Metrics:
         self.reserved_gpus = self._gauge(
             "reserved_gpus", "GPUs that stand idle now because they are kept for such gangs."
         )
+
+    def _add_monitors(self) -> None:
+        """Add what tells of node monitors and of the health of GPUs."""
+        self.monitors = self._gauge("monitors", "Node monitors that are connected.")
+        self.monitor_messages = self._counter("monitor_messages", "Messages of node monitors that were believed.")
+        self.monitor_lies = self._counter(
+            "monitor_lies", "What node monitors said that cannot be true or is not theirs to say, by reason.", "reason"
+        )
+        self.bindings_refused = self._counter(
+            "bindings_refused", "Containers that were not let start because their GPUs were not free."
+        )
+        self.gpu_health = self._gauge("gpu_health", "GPUs that monitors have told of, by health.", "health")
+        self.server_telemetry = self._gauge(
+            "server_telemetry", "Servers with GPUs, by state of telemetry.", "telemetry"
+        )
+        self.gpus_not_free = self._gauge("gpus_not_free", "GPUs that were given back and are not seen free.")
+        self.servers_drained = self._gauge("servers_drained", "Servers that an operator drained.")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ygs_{name}", text, labels, registry=self.registry)

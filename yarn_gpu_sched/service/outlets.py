@@ -12,6 +12,7 @@ from yarn_gpu_sched.engine import commands, events
 from yarn_gpu_sched.model.outcome import OutcomeCode
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.monitors.fleet import Fleet
 from yarn_gpu_sched.service.preemption_watch import PreemptionWatch
 from yarn_gpu_sched.service.recording import Recording
 from yarn_gpu_sched.service.session import Session
@@ -33,12 +34,16 @@ class Outlets:
         bindings: Bindings | None = None,
         recording: Recording | None = None,
         preemption_watch: PreemptionWatch | None = None,
+        fleet: Fleet | None = None,
+        health_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.metrics = metrics
         self._watchers = watchers
         self._bindings = bindings
         self._recording = recording
         self._preemption_watch = preemption_watch
+        self._fleet = fleet
+        self._health_changed = health_changed
         self._decisions = {
             commands.PlaceGang: metrics.decisions.labels("place_gang"),
             commands.RefuseJob: metrics.decisions.labels("refuse_job"),
@@ -58,12 +63,17 @@ class Outlets:
             self._preemption_watch.begin()
         if isinstance(event, events.OutcomeReported):
             self._answered(event, session)
-        elif self._bindings is None:
-            return
-        elif isinstance(event, events.ResourceManagerRegistered):
-            self._bindings.begin(event.settle_left_s)
-        elif isinstance(event, events.SnapshotEnded):
-            self._bindings.end()
+        elif isinstance(event, events.ResourceManagerRegistered | events.SnapshotEnded):
+            self._snapshot(event)
+
+    def _snapshot(self, event: events.ResourceManagerRegistered | events.SnapshotEnded) -> None:
+        for binder in (self._bindings, self._fleet):
+            if binder is None:
+                continue
+            if isinstance(event, events.ResourceManagerRegistered):
+                binder.begin(event.settle_left_s)
+            else:
+                binder.end()
 
     def _answered(self, event: events.OutcomeReported, session: Session | None) -> None:
         asked = session.answered(event.decision_id) if session is not None else None
@@ -92,8 +102,12 @@ class Outlets:
             elif isinstance(command, commands.AnyDecision):
                 if session is not None and not self._send(command, session, now_s):
                     undeliverable.append(_too_large(command.decision_id))
-            elif self._bindings is not None:
-                self._bind(command, self._bindings)
+            elif isinstance(command, commands.HealthChanged):
+                self._health_changed()
+            else:
+                self._bind(command)
+        if self._fleet is not None:
+            self._fleet.flush()
         return undeliverable
 
     def _send(self, decision: commands.AnyDecision, session: Session, now_s: float) -> bool:
@@ -111,11 +125,18 @@ class Outlets:
         )
         return True
 
-    def _bind(self, command: commands.Bind | commands.Unbind, bindings: Bindings) -> None:
+    def _bind(self, command: commands.Bind | commands.Unbind) -> None:
+        bindings, fleet = self._bindings, self._fleet
         if isinstance(command, commands.Bind):
-            bindings.bind(command.container_id, command.gpu_indices, command.job_id)
-        else:
+            if bindings is not None:
+                bindings.bind(command.container_id, command.gpu_indices, command.job_id)
+            if fleet is not None:
+                fleet.bind(command)
+            return
+        if bindings is not None:
             bindings.unbind(command.container_id)
+        if fleet is not None:
+            fleet.unbind(command)
 
     def broken(self, law: int, evidence: str) -> None:
         """Tell that an audit found a law broken."""

@@ -12,7 +12,7 @@ from yarn_gpu_sched.engine import events
 from yarn_gpu_sched.engine.views import PreemptionView, VictimView
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.service.driver import Driver
-from yarn_gpu_sched.service.switch_file import DAMAGED_NAME, Damaged, Switch, SwitchFile
+from yarn_gpu_sched.service.switch_file import Damaged, Switch, SwitchFile
 
 WRITES_MAX = 16
 """Switches that wait to be written, when the disk does not answer."""
@@ -61,7 +61,7 @@ class PreemptionSwitch:
             error = str(damaged)
         try:
             file.set_aside()
-            kept = str(file.directory / DAMAGED_NAME)
+            kept = str(file.directory / file.damaged_name)
         except OSError as failed:
             kept = f"where it is ({failed})"
         _log.warning("state_damaged", error=error, kept=kept, mode=self.mode_of_settings.value)

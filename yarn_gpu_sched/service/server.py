@@ -14,7 +14,7 @@ from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.journal import Recorder
 from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
-from yarn_gpu_sched.protocol.v1 import cluster_pb2, jobs_pb2, link_pb2, preemption_pb2
+from yarn_gpu_sched.protocol.v1 import cluster_pb2, gpu_pb2, jobs_pb2, link_pb2, monitor_pb2, preemption_pb2
 from yarn_gpu_sched.service.addresses import Address
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, LoopClock
@@ -27,6 +27,11 @@ from yarn_gpu_sched.service.handlers import Methods, service_handler
 from yarn_gpu_sched.service.jobs import Jobs
 from yarn_gpu_sched.service.link import Link
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.monitors.fleet import Fleet, Limits
+from yarn_gpu_sched.service.monitors.gpus import Gpus
+from yarn_gpu_sched.service.monitors.health_file import HealthFile, HealthKeeper
+from yarn_gpu_sched.service.monitors.link import MONITORS_MAX, MonitorLink
+from yarn_gpu_sched.service.monitors.speakers import Speakers
 from yarn_gpu_sched.service.outlets import Outlets
 from yarn_gpu_sched.service.preempting import Preempting
 from yarn_gpu_sched.service.preemption_switch import PreemptionSwitch
@@ -39,7 +44,7 @@ from yarn_gpu_sched.service.switch_file import SwitchFile, UnfitStateDirectory
 from yarn_gpu_sched.service.walk import Walk
 from yarn_gpu_sched.service.watch import Watchers
 
-CALLS_MAX = 256
+CALLS_MAX = 256 + MONITORS_MAX
 STREAMS_PER_CONNECTION_MAX = 128
 _FLUSH_S = 2.0
 
@@ -64,8 +69,11 @@ _SERVICES = tuple(
         (jobs_pb2.DESCRIPTOR, "JobsService"),
         (cluster_pb2.DESCRIPTOR, "ClusterService"),
         (preemption_pb2.DESCRIPTOR, "PreemptionService"),
+        (gpu_pb2.DESCRIPTOR, "GpuService"),
+        (monitor_pb2.DESCRIPTOR, "MonitorService"),
     )
 )
+_MONITORS = _SERVICES[-1]
 
 
 class CannotStart(RuntimeError):  # noqa: N818 - a name that says what is wrong
@@ -88,14 +96,28 @@ class Service:
         self.watchers = Watchers(self.engine, self.clock, settings.watchers_max)
         self._preemption_watch = PreemptionWatch(self.engine, self.clock, self.metrics)
         self._reservation_watch = ReservationWatch(self.engine, self.clock, self.metrics)
-        outlets = Outlets(self.metrics, self.watchers, self.bindings, self.recording, self._preemption_watch)
+        self.fleet = Fleet(self.engine, self.clock, self.metrics, _limits(settings))
+        self._health_keeper = HealthKeeper(self.engine, self.clock, _health_file(settings))
+        outlets = Outlets(
+            self.metrics,
+            self.watchers,
+            self.bindings,
+            self.recording,
+            self._preemption_watch,
+            self.fleet,
+            self._health_keeper.changed,
+        )
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
         self.preemption_switch = PreemptionSwitch(self.driver, Mode(settings.preemption), _switch_file(settings))
         self.explaining = Explaining(self.driver, self.clock)
-        self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings)
+        self._gauges = Gauges(self.metrics, self.clock, self.driver, self.watchers, self.bindings, self.fleet)
         self._walk = Walk(self.engine, self.clock, self._gauges, self.explaining)
         self._health = health.aio.HealthServicer()
+        speakers = Speakers(self.clock, any_local=settings.local_monitors)
+        self._monitors = MonitorLink(self.engine, self.clock, self.metrics, self.fleet, speakers)
         self._server = self._build()
+        self._monitor_server = self._build_for_monitors() if settings.monitor_listen else None
+        self.monitor_port = 0
         self._exporter: Exporter | None = None
         self._driving: asyncio.Task[None] | None = None
         self._stopped = False
@@ -107,6 +129,7 @@ class Service:
         jobs = Jobs(self.engine, self.clock)
         cluster = Cluster(self.engine, self.clock)
         preempting = Preempting(self.driver, self.clock, self.preemption_switch)
+        gpus = Gpus(self.driver, self.clock, self.fleet, self._health_keeper)
         methods: tuple[Methods, ...] = (
             {"Connect": link.connect},
             {
@@ -127,6 +150,8 @@ class Service:
                 "PreviewPreemption": preempting.preview_preemption,
                 "ReportCheckpoint": preempting.report_checkpoint,
             },
+            {"ListGpus": gpus.list_gpus, "ListIdle": gpus.list_idle, "Mark": gpus.mark},
+            {"Report": self._monitors.report},
         )
         server.add_generic_rpc_handlers(tuple(map(service_handler, _SERVICES, methods)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -134,18 +159,31 @@ class Service:
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
         return server
 
+    def _build_for_monitors(self) -> aio.Server:
+        """Make a server that knows nothing but what monitors tell."""
+        server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MONITORS_MAX)
+        server.add_generic_rpc_handlers((service_handler(_MONITORS, {"Report": self._monitors.report}),))
+        return server
+
     async def start(self) -> None:
         """Listen. Raises `CannotStart`."""
-        self.port = self._listen(self.settings.address)
+        self.port = self._listen(self._server, self.settings.address, "listen")
+        if self._monitor_server is not None and self.settings.monitor_address is not None:
+            self.monitor_port = self._listen(self._monitor_server, self.settings.monitor_address, "monitor_listen")
         self._export()
         self._walk.start()
         self._driving = asyncio.create_task(self.driver.run())
         await self.preemption_switch.restore()
+        await self._health_keeper.restore(self.driver.tell)
+        self.fleet.start(self.driver.tell)
         self._preemption_watch.start()
         self._reservation_watch.start()
         if self.bindings is not None:
             self.bindings.checkpoints.start(self.driver.tell)
         await self._server.start()
+        if self._monitor_server is not None:
+            await self._monitor_server.start()
+            _log.info("monitors_listening", port=self.monitor_port)
         for name in ("", *(service.full_name for service in _SERVICES)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         _log.info("listening", address=str(Address(self.settings.address.host, self.port)))
@@ -161,13 +199,13 @@ class Service:
         self._gauges.start()
         _log.info("metrics_listening", address=str(Address(address.host, self._exporter.port)))
 
-    def _listen(self, address: Address) -> int:
+    def _listen(self, server: aio.Server, address: Address, setting: str) -> int:
         try:
-            port = self._server.add_insecure_port(str(address))
+            port = server.add_insecure_port(str(address))
         except RuntimeError:
             port = 0
         if port == 0:
-            raise CannotStart(f"listen: {address} is in use or cannot be listened on")
+            raise CannotStart(f"{setting}: {address} is in use or cannot be listened on")
         return port
 
     async def wait_failed(self) -> None:
@@ -183,7 +221,9 @@ class Service:
         await self._health.enter_graceful_shutdown()
         self.driver.close()
         self.watchers.close()
-        await self._server.stop(self.settings.stop_grace_s)
+        for server in filter(None, (self._monitor_server, self._server)):
+            await server.stop(self.settings.stop_grace_s)
+        self.fleet.stop()
         await self._stop_driver()
         self._gauges.stop()
         self._walk.stop()
@@ -199,6 +239,7 @@ class Service:
         if self._exporter is not None:
             self._exporter.close()
         self.preemption_switch.close()
+        await self._health_keeper.close()
         _log.info("stopped")
 
     async def _stop_driver(self) -> None:
@@ -235,8 +276,28 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         preempt_victims_per_minute=settings.preempt_victims_per_minute,
         preempt_pause_s=settings.preempt_pause_s,
         reserve_after_s=settings.reserve_after_s,
+        suspect_after_readings=settings.gpu_suspect_after_readings,
+        ok_after_s=settings.gpu_ok_after_s,
+        quarantine_after_s=settings.gpu_quarantine_after_s,
+        zombie_alarm_s=settings.gpu_zombie_alarm_s,
         policy=settings.policy,
     )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        free_memory_mb_max=settings.gpu_free_memory_mb_max,
+        idle_below_percent=settings.idle_below_percent,
+        idle_after_s=settings.idle_after_s,
+        silent_after_s=settings.monitor_silent_after_s,
+    )
+
+
+def _health_file(settings: Settings) -> HealthFile | None:
+    try:
+        return HealthFile(Path(settings.state_dir)) if settings.state_dir else None
+    except UnfitStateDirectory as error:
+        raise CannotStart(str(error)) from error
 
 
 def _switch_file(settings: Settings) -> SwitchFile | None:

@@ -7,7 +7,7 @@ import pydantic
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from yarn_gpu_sched.service.addresses import Address, loopback
+from yarn_gpu_sched.service.addresses import Address, anywhere, loopback
 
 ENVIRONMENT_PREFIX = "YGS_"
 
@@ -24,6 +24,10 @@ def _listen(text: str) -> str:
 
 def _metrics_listen(text: str) -> str:
     return str(loopback(text)) if text else ""
+
+
+def _any_listen(text: str) -> str:
+    return str(anywhere(text)) if text else ""
 
 
 def _absolute(text: str) -> str:
@@ -48,6 +52,7 @@ def _reserve_after(value: float) -> float:
 
 Listen = Annotated[str, pydantic.AfterValidator(_listen)]
 MaybeListen = Annotated[str, pydantic.AfterValidator(_metrics_listen)]
+MaybeAnyListen = Annotated[str, pydantic.AfterValidator(_any_listen)]
 MaybeDirectory = Annotated[str, pydantic.AfterValidator(_absolute)]
 
 
@@ -242,8 +247,60 @@ class Settings(BaseSettings):
     )
     state_dir: MaybeDirectory = _setting(
         "",
-        "Directory in which an operator's switch of preemption survives a restart; empty: it does not.",
+        "Directory in which what operators say survives a restart: the switch of preemption, drained servers, GPUs taken out; "
+        "empty: it does not.",
         "an absolute path of a directory that can be written, or empty",
+    )
+    monitor_listen: MaybeAnyListen = _setting(
+        "",
+        "Where node monitors of other machines may connect, beside `listen`; empty: nowhere. It takes nothing but what "
+        "monitors tell of the servers that they call from, and is not encrypted.",
+        "a numeric host:port, or empty",
+    )
+    local_monitors: bool = _setting(
+        default=False,
+        meaning="Whether a monitor that calls over loopback may speak for any server: for a cluster of local processes only.",
+        right="true or false",
+    )
+    monitor_silent_after_s: float = _setting(
+        30.0,
+        "Seconds without a word of a server's monitor after which nothing new is placed there.",
+        "1 to 86400",
+        ge=1,
+        le=86_400,
+    )
+    gpu_suspect_after_readings: int = _setting(
+        3, "Bad readings in a row after which a GPU is suspect and not given out.", "1 to 1000", ge=1, le=1_000
+    )
+    gpu_ok_after_s: float = _setting(
+        60.0,
+        "Seconds for which a GPU, or a server's telemetry, reads well before it counts as well again.",
+        "0 to 86400",
+        ge=0,
+        le=86_400,
+    )
+    gpu_quarantine_after_s: float = _setting(
+        60.0, "Seconds for which a suspect GPU reads badly before it is quarantined.", "1 to 86400", ge=1, le=86_400
+    )
+    gpu_zombie_alarm_s: float = _setting(
+        60.0,
+        "Seconds for which somebody may hold a GPU that was given back before it counts as faulty.",
+        "1 to 86400",
+        ge=1,
+        le=86_400,
+    )
+    gpu_free_memory_mb_max: int = _setting(
+        512,
+        "Memory in MiB that may be in use on a GPU without processes that counts as free.",
+        "0 to 1048576",
+        ge=0,
+        le=1 << 20,
+    )
+    idle_below_percent: int = _setting(
+        5, "Percent of the time below which a GPU counts as not used.", "1 to 100", ge=1, le=100
+    )
+    idle_after_s: float = _setting(
+        1_800.0, "Seconds without use after which a GPU counts as idle.", "1 to 2592000", ge=1, le=2_592_000
     )
     policy: Literal["philly", "fifo", "fifo_strict", "sjf"] = _setting(
         "philly",
@@ -263,6 +320,11 @@ class Settings(BaseSettings):
     def address(self) -> Address:
         """Where to listen."""
         return loopback(self.listen)
+
+    @property
+    def monitor_address(self) -> Address | None:
+        """Where monitors of other machines may connect."""
+        return anywhere(self.monitor_listen) if self.monitor_listen else None
 
     @property
     def metrics_address(self) -> Address | None:

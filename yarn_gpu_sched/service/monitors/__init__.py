@@ -1,0 +1,1 @@
+"""Node monitors as the service sees them: what they tell, what they are told, and what is made of it."""
