@@ -21,7 +21,7 @@ from yarn_gpu_sched.protocol.bounds import (
     one_line,
 )
 from yarn_gpu_sched.protocol.enums import MARK_ACTIONS, known
-from yarn_gpu_sched.protocol.gpus import host_message
+from yarn_gpu_sched.protocol.health import host_message
 from yarn_gpu_sched.protocol.v1 import gpu_pb2
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
