@@ -192,6 +192,28 @@ async def test_what_may_run_already_is_not_accused_by_memory_of_unknown_owners(r
     assert room.files()[name(2)].startswith("!GPU 1: 9000 MiB in use")
 
 
+async def test_what_is_not_named_yet_stays_until_all_are_named(room: Room) -> None:
+    await room.monitor().carry_out(all_(bound(1, 0), bound(2, 1)))
+    again = room.monitor()
+    await again.carry_out(pb.ReportResponse(sequence=1, bindings=[bound(1, 0)]))
+    assert set(room.files()) == {name(1), name(2)}
+    assert not again.told
+    await again.carry_out(pb.ReportResponse(sequence=2, all=True, bindings=[bound(1, 0)]))
+    assert set(room.files()) == {name(1)}
+    assert again.told
+
+
+async def test_until_all_are_named_memory_of_unknown_owners_accuses_nobody(room: Room) -> None:
+    room.change(1, processes=None, memory_used_mb=9_000)
+    monitor = room.monitor()
+    await monitor.carry_out(pb.ReportResponse(sequence=1, bindings=[bound(1, 1)]))
+    await monitor.carry_out(pb.ReportResponse(sequence=2, bindings=[bound(2, 1)]))
+    await monitor.carry_out(pb.ReportResponse(sequence=3, all=True, bindings=[bound(1, 1), bound(2, 1)]))
+    assert not room.refused
+    await monitor.carry_out(pb.ReportResponse(sequence=4, bindings=[bound(3, 1)]))
+    assert [each.container_id for each in room.refused] == [name(3)]
+
+
 @pytest.mark.parametrize(("names", "slot", "why"), [("uuid", 7, "no such card"), ("index", 1, "has vanished")])
 async def test_a_slot_without_a_card_is_refused(room: Room, names: str, slot: int, why: str) -> None:
     room.slots.place([gpu(0, 0), gpu(2, 1), gpu(3, 2)])

@@ -235,7 +235,13 @@ def test_lists_are_bounded() -> None:
 
 
 def test_c20_xids_are_events_with_a_time_told_at_once(watcher: Watcher) -> None:
-    both = (Xid(uuid(1), 79, 1), Xid(uuid(1), 79, 2), Xid("GPU-elsewhere", 48, 3))
+    both = (
+        Xid(uuid(1), 79, 1),
+        Xid(uuid(1), 79, 2),
+        Xid("GPU-elsewhere", 48, 3),
+        Xid(uuid(1), 0, 4),
+        Xid(uuid(1), 1001, 5),
+    )
     assert watcher.see(*gpus(4), xids=both)
     watcher.now_s += 2
     told = watcher.take()

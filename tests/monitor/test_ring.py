@@ -165,3 +165,6 @@ def test_age_is_that_of_the_newest_reading() -> None:
     assert ring.take(7.0).age_s == 0.0
     ring.read_s = 3.0
     assert ring.take(7.0).age_s == 4.0
+    ring.put_event(xid(0.0))
+    told = ring.take(1e6)
+    assert (told.age_s, told.xids[0].age_s) == (86_400, 86_400), "the protocol knows no older ones"

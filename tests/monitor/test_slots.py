@@ -102,7 +102,7 @@ def test_a_full_disk_is_no_end_and_is_tried_again(tmp_path: Path, monkeypatch: p
     assert len(Slots(tmp_path).cards) == 2
 
 
-CARD = {"uuid": "GPU-a", "model": "", "memory_mb": 0, "pci_bus_id": ""}
+CARD = {"uuid": "GPU-a", "index": None, "model": "", "memory_mb": 0, "pci_bus_id": ""}
 KEPT = {"version": 1, "exclude": [], "excluded_uuids": [], "cards": [CARD]}
 
 
@@ -149,6 +149,20 @@ def test_more_cards_than_slots_are_left_out_and_said_once(capsys: pytest.Capture
     slots.place(gpus(GPUS_MAX + 2))
     assert len(slots.now) == len(slots.cards) == GPUS_MAX
     assert capsys.readouterr().out.count("too_many_cards") == 1
+
+
+@pytest.mark.parametrize("wrong", [gpu(5, -1), GpuReading(uuid="", index=2), GpuReading(uuid="x" * 97, index=2)])
+def test_c19_a_card_that_cannot_be_has_no_slot(wrong: GpuReading) -> None:
+    slots = Slots(None)
+    slots.place([gpu(0), gpu(1), wrong])
+    assert places(slots) == {0: uuid(0), 1: uuid(1)}
+
+
+def test_until_gpus_are_read_cards_are_where_they_were_last(tmp_path: Path) -> None:
+    first = Slots(tmp_path)
+    first.place(gpus(3))
+    first.place([gpu(0, 0), gpu(2, 1)])
+    assert [card.index for card in Slots(tmp_path).cards] == [0, None, 1]
 
 
 def test_one_card_named_twice_has_one_slot() -> None:

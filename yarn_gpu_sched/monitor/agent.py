@@ -84,6 +84,8 @@ class Agent:
 
     async def run(self) -> None:
         """Look, tell and obey until cancelled. An error of any part ends all."""
+        # What is told first is whole: until then nobody could say which cards there are.
+        await self.look()
         parts: list[Coroutine[None, None, None]] = [self._look_often(), self._push_often(), self.stream.run()]
         if self.bindings.files is not None:
             parts.append(self._watch_files(Checkpoints(self.bindings.files.checkpoints)))
@@ -132,7 +134,8 @@ class Agent:
         look = Look(began_s, gpus, await self._read_host())
         renumbered = self._place(gpus)
         urgent = self.delta.see(look)
-        self.stream.seen = seen
+        if gpus.gpus is not None:
+            self.stream.seen = seen
         self._count(look)
         await self._see_strays(look)
         if urgent or tell:

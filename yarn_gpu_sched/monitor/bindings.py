@@ -1,9 +1,9 @@
 """Carries out what the service orders: a binding file for each container, which says its GPUs or why it must not start.
 
 Before a container gets its file its GPUs are looked at, twice if the first look finds them not free; see `prechecks`. A container
-that has a file already is never looked at again: it may be running. Files stay when the monitor or the service is killed; the first
-orders of a stream list all containers, and the files of others go then. The slots of the protocol become names that CUDA knows only
-here: UUIDs, or the places of nvidia-smi at that moment.
+that has a file already is never looked at again: it may be running. Files stay when the monitor or the service is killed; those of
+containers that the service does not name go when it says that it has named all. The slots of the protocol become names that CUDA
+knows only here: UUIDs, or the places of nvidia-smi at that moment.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Bindings:
         """Take the directory, None: no files are written. Raises `binding.UnfitDirectory`."""
         self.wanted: dict[str, pb.Binding] = {}
         self.told = False
-        """The service has said which containers there are."""
+        """The service has once said which containers there are, all of them."""
         self.failures_total = 0
         self.refusals_total = 0
         self.files = BindingFiles(directory) if directory is not None else None
@@ -74,6 +74,8 @@ class Bindings:
         self._rules = rules
         self._fresh = fresh
         self._refused = refused
+        self._complete = False
+        """The present stream has listed all containers."""
         self._unwritten: dict[str, str | None] = {}
         self._refusals: dict[str, NotFree] = {}
         self._writing = asyncio.Lock()
@@ -100,14 +102,16 @@ class Bindings:
             self.wanted.pop(container_id, None)
             self._refusals.pop(container_id, None)
         self._want(named)
-        self.told = True
+        restored = order.all or not self._complete or order.sequence == 1
+        self._complete = order.all or (self._complete and order.sequence > 1)
+        self.told |= order.all
         if self.files is not None:
             known = await self._in_thread(self._known, list(named), order.all)
             changes: dict[str, str | None] = dict.fromkeys(known.others)
             changes |= dict.fromkeys(name for name in gone if is_file_name(name))
             new = self._sort(known, named, changes)
             await self._change(changes)
-            await self._check(new, restored=order.all)
+            await self._check(new, restored=restored)
 
     def _want(self, named: dict[str, pb.Binding]) -> None:
         for name in list(named):
@@ -170,9 +174,10 @@ class Bindings:
             raise Unnamed(f"GPU {slot}: no such card is known on this server")
         if self._rules.names == "uuid":
             return self._slots.cards[slot].uuid
-        if slot not in self._slots.now:
+        index = self._slots.cards[slot].index
+        if index is None:
             raise Unnamed(f"GPU {slot}: its card has vanished, so nvidia-smi has no place for it")
-        return str(self._slots.now[slot].index)
+        return str(index)
 
     def _refuse(self, container_id: str, why: NotFree, changes: dict[str, str | None]) -> None:
         changes[container_id] = binding.render(binding.Refusal(why.detail))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from yarn_gpu_sched.monitor.slots import Slots
 
+XID_MAX = 1_000
+"""NVIDIA's list ends far below."""
 WATCHED_S = 60.0
 """Seconds for which every look is told after a card vanished or came back."""
 
@@ -121,7 +123,7 @@ class Delta:
     def _see_xids(self, look: Look) -> bool:
         for xid in look.gpus.xids:
             slot = self._slots.slot(xid.uuid)
-            if slot is not None and 0 <= xid.xid < 1 << 32:
+            if slot is not None and 0 < xid.xid <= XID_MAX:
                 self._ring.put_event(Event(look.began_s, pb.XidEvent(slot=slot, xid=xid.xid)))
         return bool(look.gpus.xids)
 

@@ -72,14 +72,15 @@ def _process(process: GpuProcess) -> pb.GpuProcess | None:
 
 
 def cards(known: Sequence[Card], now: Mapping[int, GpuReading], slot_of: Callable[[str], int | None]) -> list[pb.Card]:
-    """Tell of all cards by slot; one that is not there now has no index."""
+    """Tell of all cards by slot, as they were when GPUs could last be read; one that had vanished has no index."""
     told = []
     for slot, card in enumerate(known):
         memory_mb = min(max(card.memory_mb, 0), _MEMORY_MB_MAX)
         message = pb.Card(slot=slot, uuid=text(card.uuid), model=text(card.model), memory_mb=memory_mb)
         message.pci_bus_id = text(card.pci_bus_id)
+        if card.index is not None:
+            message.index = card.index
         if (gpu := now.get(slot)) is not None:
-            message.index = gpu.index
             message.mig = bool(gpu.mig_enabled)
             for link in gpu.links or ():
                 if (other := slot_of(link.uuid)) is not None:

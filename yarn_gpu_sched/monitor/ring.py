@@ -19,9 +19,11 @@ from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MESSAGE_BYTES_MAX = 512 * 1024
+MESSAGE_BYTES_MAX = 384 * 1024
 """Most bytes of samples of one message: the protocol's bound is 1 MiB."""
-MESSAGE_EVENTS_MAX = 512
+MESSAGE_EVENTS_MAX = 256
+AGE_MAX_S = 86_400.0
+"""What is older is told as that old: the protocol's bound."""
 UNSURE_S = 30.0
 """Seconds after which an event that was sent counts as heard."""
 
@@ -105,7 +107,7 @@ class Ring:
         told, self._rest = self._rest, pb.Telemetry()
         told.dropped, self._dropped = self._dropped, 0
         if self.read_s is not None:
-            told.age_s = max(now_s - self.read_s, 0.0)
+            told.age_s = _age_s(self.read_s, now_s)
         if self.failure is not None:
             told.failure.CopyFrom(self.failure)
         if self.assigned is not None:
@@ -148,4 +150,8 @@ def _tell(told: pb.Telemetry, event: Event, now_s: float) -> None:
     else:
         xid = told.xids.add()
         xid.CopyFrom(event.told)
-        xid.age_s = max(now_s - event.at_s, 0.0)
+        xid.age_s = _age_s(event.at_s, now_s)
+
+
+def _age_s(at_s: float, now_s: float) -> float:
+    return min(max(now_s - at_s, 0.0), AGE_MAX_S)

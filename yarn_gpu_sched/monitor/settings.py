@@ -130,7 +130,7 @@ class Settings(BaseSettings):
         max_length=4_096,
     )
     free_memory_mb_max: int = _setting(
-        1_024, "Memory in MiB that may be in use on a GPU that counts as free.", "0 to 1000000", ge=0, le=1_000_000
+        512, "Memory in MiB that may be in use on a GPU that counts as free.", "0 to 1000000", ge=0, le=1_000_000
     )
     end_strays: bool = _setting(
         False,  # noqa: FBT003 - the default of a switch

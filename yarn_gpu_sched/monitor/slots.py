@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FILE_NAME = "slots.json"
 FILE_BYTES_MAX = 1 << 20
 VERSION = 1
+UUID_CHARACTERS_MAX = 96
 _NEW = ".new"
 _BROKEN = ".broken"
 
@@ -28,9 +29,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Card(msgspec.Struct, forbid_unknown_fields=True):
-    """A card that has a slot, as it was last seen."""
+    """A card that has a slot, as it was last seen. ``index``: its place then, None: it had vanished."""
 
     uuid: str
+    index: int | None = None
     model: str = ""
     memory_mb: int = 0
     pci_bus_id: str = ""
@@ -76,20 +78,20 @@ class Slots:
 
     def place(self, gpus: Iterable[GpuReading]) -> None:
         """Take what was read: every card that gets one has its slot afterwards, and what changed is kept."""
-        shown = {gpu.uuid: gpu for gpu in reversed(list(gpus)) if not self._is_excluded(gpu)}
+        shown = {gpu.uuid: gpu for gpu in reversed(list(gpus)) if _can_be(gpu) and not self._is_excluded(gpu)}
         self._indices_anew = False
         ordered = sorted(shown.values(), key=lambda gpu: gpu.index)
         new = [gpu for gpu in ordered if gpu.uuid not in self._slots]
         empty = iter([slot for slot, card in enumerate(self.cards) if card.uuid not in shown])
         unplaced = [gpu.uuid for gpu in new if not self._give(gpu, next(empty, len(self.cards)))]
         self._say_unplaced(frozenset(unplaced))
-        self.now = {self._slots[gpu.uuid]: gpu for gpu in ordered if gpu.uuid in self._slots}
-        for slot, gpu in self.now.items():
-            self._describe(slot, gpu)
+        self.now = {self._slots[gpu.uuid]: gpu for gpu in ordered if gpu.uuid in self._slots and gpu.index < GPUS_MAX}
+        for slot in range(len(self.cards)):
+            self._describe(slot, self.now.get(slot))
         self._save()
 
     def _give(self, gpu: GpuReading, slot: int) -> bool:
-        if slot >= GPUS_MAX:
+        if slot >= GPUS_MAX or gpu.index >= GPUS_MAX:
             return False
         if slot == len(self.cards):
             self.cards.append(Card(gpu.uuid))
@@ -107,15 +109,15 @@ class Slots:
             _log.error("too_many_cards", uuids=sorted(uuids), slots_max=GPUS_MAX)
         self._unplaced = uuids
 
-    def _describe(self, slot: int, gpu: GpuReading) -> None:
+    def _describe(self, slot: int, gpu: GpuReading | None) -> None:
         """Keep what is known of a card; what is not available now stays as it was."""
         card = self.cards[slot]
-        card_now = Card(
-            gpu.uuid,
-            gpu.model if gpu.model is not None else card.model,
-            gpu.memory_total_mb if gpu.memory_total_mb is not None else card.memory_mb,
-            gpu.pci_bus_id if gpu.pci_bus_id is not None else card.pci_bus_id,
-        )
+        card_now = Card(card.uuid, None, card.model, card.memory_mb, card.pci_bus_id)
+        if gpu is not None:
+            card_now.index = gpu.index
+            card_now.model = card.model if gpu.model is None else gpu.model
+            card_now.memory_mb = card.memory_mb if gpu.memory_total_mb is None else gpu.memory_total_mb
+            card_now.pci_bus_id = card.pci_bus_id if gpu.pci_bus_id is None else gpu.pci_bus_id
         if card_now != card:
             self.cards[slot] = card_now
             self._unsaved = True
@@ -160,6 +162,10 @@ class Slots:
             _log.error("slots_not_kept", file=str(self._path), error=str(error))
             return
         self._unsaved = False
+
+
+def _can_be(gpu: GpuReading) -> bool:
+    return 0 < len(gpu.uuid) <= UUID_CHARACTERS_MAX and gpu.index >= 0
 
 
 def _kept(path: Path) -> _Kept:

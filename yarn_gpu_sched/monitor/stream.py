@@ -1,6 +1,6 @@
 """The stream to the service: tells what waits in the ring, takes orders, and begins anew when it breaks.
 
-A stream begins with Hello and a whole account; its first order lists all bindings. It is opened again after a pause that grows,
+A stream begins with Hello and a whole account; its first orders list all bindings. It is opened again after a pause that grows,
 with jitter, so that two thousand monitors do not come back at once to a service that was just started.
 """
 
@@ -147,10 +147,8 @@ class Stream:
             if not isinstance(order, pb.ReportResponse):
                 raise Broken(f"the service ended the stream: {(await call.code()).name} {await call.details()}")
             wanted = self.carried_out.order + 1
-            if order.sequence != wanted or (wanted == 1 and not order.all):
-                raise Broken(
-                    f"order {order.sequence} (all: {order.all}), should be {wanted}; the first should list all"
-                )
+            if order.sequence != wanted:
+                raise Broken(f"order {order.sequence}, should be {wanted}")
             if not self.connected:
                 self.connected = True
                 self._why = ""
