@@ -103,6 +103,25 @@ def test_failure_and_assigned_devices_are_told_in_every_message_while_they_last(
     assert not told.assigns
 
 
+def test_c16_while_gpus_cannot_be_read_what_waits_of_them_is_kept() -> None:
+    ring = Ring(16)
+    ring.put_sample(sample(0, 5))
+    ring.put_cards([pb.Card(slot=0, uuid="GPU-a")])
+    ring.put_event(xid(0.0))
+    ring.failure = pb.ReadFailure(kind=pb.READ_FAILURE_KIND_TIMED_OUT)
+    ring.send()
+    told = ring.take(1.0)
+    assert not told.gpus
+    assert not told.cards
+    assert [each.xid for each in told.xids] == [79]
+    assert not ring.wanted.is_set(), "nothing more can go out now"
+    ring.failure = None
+    ring.send()
+    told = ring.take(2.0)
+    assert [each.memory_used_mb for each in told.gpus] == [5]
+    assert [each.uuid for each in told.cards] == ["GPU-a"]
+
+
 def test_an_empty_list_of_cards_is_said() -> None:
     ring = Ring(16)
     ring.put_cards([])

@@ -104,18 +104,21 @@ class Ring:
 
     def take(self, now_s: float) -> pb.Telemetry:
         """Hand out the next message, without its number on the stream."""
-        told, self._rest = self._rest, pb.Telemetry()
+        told = pb.Telemetry()
+        if self.failure is None:
+            # While GPUs cannot be read what waits of them is kept: it comes with the next reading that succeeds.
+            told, self._rest = self._rest, told
+            self._take_samples(told)
+        else:
+            told.failure.CopyFrom(self.failure)
         told.dropped, self._dropped = self._dropped, 0
         if self.read_s is not None:
             told.age_s = _age_s(self.read_s, now_s)
-        if self.failure is not None:
-            told.failure.CopyFrom(self.failure)
         if self.assigned is not None:
             told.assigned.extend(self.assigned)
             told.assigns = True
-        self._take_samples(told)
         self._take_events(told, now_s)
-        if not self._due and not self._events:
+        if (self.failure is not None or not self._due) and not self._events:
             self.wanted.clear()
         return told
 

@@ -129,14 +129,15 @@ class Stream:
             call.cancel()
 
     async def _tell(self, call: Call) -> None:
-        sequence = 0
+        sequence = orders_seen = 0
         while True:
             await self._ring.wanted.wait()
             sequence += 1
             telemetry = self._ring.take(self._clock.now_s())
             telemetry.sequence = sequence
-            if self.seen.stream == self.streams_total:
-                telemetry.orders_seen = self.seen.order
+            if self.seen.stream == self.streams_total and not telemetry.HasField("failure"):
+                orders_seen = self.seen.order
+            telemetry.orders_seen = orders_seen
             await _write(call, pb.ReportRequest(telemetry=telemetry))
             self.pushes_total += 1
 
