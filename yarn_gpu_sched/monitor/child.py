@@ -36,14 +36,16 @@ def reader_argv(
     state_dir: Path | None = None,
     host: str = "",
     expects_gpus: bool = False,
+    smi_timeout_s: float | None = None,
 ) -> list[str]:
-    """Return the command of a child."""
+    """Return the command of a child; with ``smi_timeout_s`` it runs nvidia-smi instead of NVML."""
     argv = [sys.executable, "-P", "-m", "yarn_gpu_sched.monitor.reader", "--parent", str(os.getpid())]
     for name, value in (
         ("--simulate", simulate),
         ("--scenario", scenario),
         ("--state-dir", state_dir),
         ("--host", host),
+        ("--smi-timeout-s", smi_timeout_s),
     ):
         argv += [name, str(value)] if value else []
     return [*argv, "--expects-gpus"] if expects_gpus else argv

@@ -1,6 +1,7 @@
 """The child process that looks at GPUs: a driver that hangs, hangs it and nobody else.
 
     python -m yarn_gpu_sched.monitor.reader [--simulate 4xV100 --scenario FILE --state-dir DIR] [--host NAME] [--expects-gpus]
+                                            [--smi-timeout-s S]
 
 Each byte on standard input asks for one reading, which is answered on standard output (`frames.py`). It ends with its input, and
 with its parent. It imports as little as it can: it runs on every GPU server.
@@ -91,7 +92,19 @@ def _source(options: argparse.Namespace) -> GpuSource:
         from yarn_gpu_sched.monitor.simulated.opening import open_server  # noqa: PLC0415 - see above
 
         stand_in(open_server(options.simulate, options.scenario, options.state_dir, options.host))
+    if options.smi_timeout_s is not None:
+        # Only a server without NVML pays for it.
+        from yarn_gpu_sched.monitor.smi import SmiSource  # noqa: PLC0415 - see above
+
+        return SmiSource(_smi_argv(options), timeout_s=options.smi_timeout_s)
     return NvmlSource(expects_gpus=options.expects_gpus, again_s_max=options.again_s_max)
+
+
+def _smi_argv(options: argparse.Namespace) -> list[str]:
+    if options.simulate is None:
+        return ["nvidia-smi", "-x", "-q"]
+    simulated = [str(word or "") for word in (options.simulate, options.scenario, options.state_dir, options.host)]
+    return [sys.executable, "-P", "-m", "yarn_gpu_sched.monitor.simulated.smi", *simulated, "-x", "-q"]
 
 
 def _end_with_parent(parent: int | None) -> bool:
@@ -108,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="", help="the server's name for YARN")
     parser.add_argument("--expects-gpus", action="store_true", help="no GPUs at all are a failure")
     parser.add_argument("--again-s-max", type=float, default=60.0, help="longest pause between looks for a missing GPU")
+    parser.add_argument("--smi-timeout-s", type=float, metavar="S", help="run nvidia-smi, for so long, instead of NVML")
     parser.add_argument("--parent", type=int, help="end with this process")
     return parser
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EXIT_STOPPED = 0
 EXIT_CANNOT_START = 1
 EXIT_FAILED = 70
+_SMI_PART = 0.7
 
 _log = structlog.get_logger(__name__)
 
@@ -69,6 +70,8 @@ def _reader_argv(settings: Settings) -> list[str]:
         scenario=Path(settings.scenario) if settings.scenario else None,
         state_dir=Path(settings.state_dir) if settings.state_dir else None,
         host=settings.host_name,
+        # Shorter than the reading itself may take: one that hangs is then told by the child, which does not start another.
+        smi_timeout_s=settings.read_timeout_s * _SMI_PART if settings.source == "smi" else None,
     )
 
 

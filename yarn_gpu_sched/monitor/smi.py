@@ -22,7 +22,9 @@ ARGV = ("nvidia-smi", "-x", "-q")
 TIMEOUT_S = 20.0
 OUTPUT_BYTES_MAX = 16_777_216
 DETAIL_LETTERS_MAX = 200
-_END_S = 1.0
+_END_S_MAX = 1.0
+_END_PART = 0.2
+"""Of the time-out: how long a program that was ended may take to be gone."""
 _CHUNK_BYTES = 65_536
 # In whose words the driver fails; on standard output as well as on standard error.
 _WORDS = (
@@ -93,7 +95,7 @@ class SmiSource:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(started.pid, signal.SIGKILL)
         try:
-            started.wait(_END_S)
+            started.wait(min(_END_S_MAX, self._timeout_s * _END_PART))
         except subprocess.TimeoutExpired:
             self._left = started
 
