@@ -36,7 +36,7 @@ demo: setup ## Show the joint on a real cluster of local processes
 	@$(WITH_JDK); $(BIN)/ygs demo
 
 test: setup hadoop-of-tests $(if $(shell command -v npm),$(BUF)) ## Run every test
-	@tools/prerequisites.sh cc || echo "one test needs a C compiler, and is skipped"
+	@tools/prerequisites.sh cc || echo "some tests need a C compiler, and are skipped"
 	$(WITH_JDK); $(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),tools/test.sh $(BIN)/python $(HADOOP) $(HADOOP_TOO))
 
 lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar

@@ -84,6 +84,16 @@ class NvmlSource:
 
     def read(self) -> GpusReading:
         """Look once. What goes wrong is said in the reading."""
+        try:
+            return self._read()
+        except MemoryError:
+            pass  # what took it all hangs on the error, and is let go before anything else is done
+        self.close()
+        return GpusReading(
+            gpus=None, failure=Failure(FailureKind.UNREADABLE, "the driver's answer takes too much memory")
+        )
+
+    def _read(self) -> GpusReading:
         xids: list[Xid] = []
         try:
             if self._wants_again():
