@@ -230,6 +230,26 @@ async def test_c16_child_is_started_anew_while_its_library_is_of_another_version
     assert reader.starts == 2
 
 
+async def test_c16_no_devices_is_a_failure_where_there_were_some_also_for_a_new_child(
+    children: Children, tmp_path: Path
+) -> None:
+    none = {"what": "no_devices", "at_s": 0}
+    unknowing = children.reader(simulated(tmp_path, none))
+    assert (await children.read(unknowing)).gpus == ()
+    told = children.reader(simulated(tmp_path, none))
+    told.expects_gpus = True
+    assert failure_of(await children.read(told)).kind is FailureKind.NO_DEVICES
+    seeing = children.reader(simulated(tmp_path))
+    assert (await children.read(seeing)).gpus
+    assert seeing.pid is not None
+    os.kill(seeing.pid, signal.SIGKILL)
+    await children.read(seeing)
+    simulated(tmp_path, none)
+    children.now_s += 1
+    assert failure_of(await children.read(seeing)).kind is FailureKind.NO_DEVICES
+    assert seeing.starts == 2
+
+
 async def test_c20_xids_are_counted_on_by_the_next_child(children: Children) -> None:
     body = (
         f"sys.stdin.buffer.read(1)\nos.write(1, {frames.encode(GpusReading(gpus=(), xids=(Xid('GPU-1', 48, 1),)))!r})"

@@ -23,6 +23,7 @@ from yarn_gpu_sched.monitor.reading import Failure, FailureKind, GpusReading
 _END_S: Final = 2.0
 """How long a killed child may take to end before it counts as held by the driver."""
 _DOUBLINGS_MAX: Final = 32
+EXPECTS_GPUS: Final = "--expects-gpus"
 _OWN_END_S: Final = 0.5
 """How long one that has closed its output may take to end by itself."""
 _STALE_S: Final = 10.0
@@ -35,7 +36,6 @@ def reader_argv(
     scenario: Path | None = None,
     state_dir: Path | None = None,
     host: str = "",
-    expects_gpus: bool = False,
     smi_timeout_s: float | None = None,
 ) -> list[str]:
     """Return the command of a child; with ``smi_timeout_s`` it runs nvidia-smi instead of NVML."""
@@ -48,7 +48,7 @@ def reader_argv(
         ("--smi-timeout-s", smi_timeout_s),
     ):
         argv += [name, str(value)] if value else []
-    return [*argv, "--expects-gpus"] if expects_gpus else argv
+    return argv
 
 
 class _Child:
@@ -144,6 +144,8 @@ class ChildReader:
         self._closed = False
         self.starts = 0
         """Children that were started."""
+        self.expects_gpus = False
+        """Whether none at all is a failure: so once there were some. A child is told so when it is started."""
 
     @property
     def pid(self) -> int | None:
@@ -183,10 +185,11 @@ class ChildReader:
             )
         if self._clock() < self._start_at_s:
             return self._failure
+        argv = (*self._argv, EXPECTS_GPUS) if self.expects_gpus else self._argv
         pipe = asyncio.subprocess.PIPE
         try:
             # In a session of its own: what a terminal tells the monitor is not for the child.
-            process = await asyncio.create_subprocess_exec(*self._argv, stdin=pipe, stdout=pipe, start_new_session=True)
+            process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, start_new_session=True)
         except OSError as error:
             return self._failed(
                 FailureKind.UNREADABLE, f"the process that reads the GPUs cannot be started: {error}"
@@ -205,6 +208,7 @@ class ChildReader:
 
     async def _taken(self, child: _Child, reading: GpusReading) -> GpusReading:
         self._failures = 0
+        self.expects_gpus |= bool(reading.gpus)
         mismatch = reading.failure is not None and reading.failure.kind is FailureKind.DRIVER_MISMATCH
         if mismatch and self._clock() - child.started_s >= _STALE_S:
             await self._end(child)

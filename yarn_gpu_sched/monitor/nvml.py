@@ -41,6 +41,7 @@ from yarn_gpu_sched.monitor.reading import (
 
 _PAUSE_FIRST_S: Final = 1.0
 _XID_MAX: Final = 65535
+_TOO_MUCH: Final = Failure(FailureKind.UNREADABLE, "the driver's answer takes too much memory")
 
 
 class _Unit(msgspec.Struct, kw_only=True):
@@ -79,40 +80,39 @@ class NvmlSource:
         self._missing = False
         self._events: Any = None
         self._xids = 0
+        self._waiting: list[Xid] = []
+        """Xid errors of the next reading: they are told also if nothing else can be."""
         self._again_at_s = 0.0
         self._pause_s = 0.0
 
     def read(self) -> GpusReading:
         """Look once. What goes wrong is said in the reading."""
+        gpus, failure = None, None
         try:
-            return self._read()
-        except MemoryError:
-            pass  # what took it all hangs on the error, and is let go before anything else is done
-        self.close()
-        return GpusReading(
-            gpus=None, failure=Failure(FailureKind.UNREADABLE, "the driver's answer takes too much memory")
-        )
-
-    def _read(self) -> GpusReading:
-        xids: list[Xid] = []
-        try:
-            if self._wants_again():
-                xids += self._new_xids()
-                self.close()
-            if self._ready and ask_first(pynvml.nvmlDeviceGetCount) != self._count:
-                self.close()
-            if not self._ready:
-                self._init()
-            gpus = self._gpus()
-            xids += self._new_xids()
+            gpus = self._read()
         except NotReadable as error:
-            self.close()
-            return GpusReading(gpus=None, failure=error.failure, xids=tuple(xids))
+            failure = error.failure
         except GpuLost:
+            failure = Failure(FailureKind.UNREADABLE, "the driver calls all GPUs lost at once")
+        except MemoryError:  # what took it all is let go before anything else is done
+            failure = _TOO_MUCH
+        if failure is not None:
             self.close()
-            lost = Failure(FailureKind.UNREADABLE, "the driver calls all GPUs lost at once")
-            return GpusReading(gpus=None, failure=lost, xids=tuple(xids))
-        return GpusReading(gpus=gpus, xids=tuple(xids))
+        xids = tuple(self._waiting)
+        self._waiting.clear()
+        return GpusReading(gpus=gpus, failure=failure, xids=xids)
+
+    def _read(self) -> tuple[GpuReading, ...]:
+        if self._wants_again():
+            self._take_xids()
+            self.close()
+        if self._ready and ask_first(pynvml.nvmlDeviceGetCount) != self._count:
+            self.close()
+        if not self._ready:
+            self._init()
+        gpus = self._gpus()
+        self._take_xids()
+        return gpus
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -181,21 +181,19 @@ class NvmlSource:
             self._pause_s = min(max(_PAUSE_FIRST_S, 2 * self._pause_s), self._again_s_max)
             self._again_at_s = self._clock() + self._pause_s
 
-    def _new_xids(self) -> list[Xid]:
-        """Take the Xid errors that wait, and do not wait for any."""
+    def _take_xids(self) -> None:
+        """Take the Xid errors that wait in the driver, and do not wait for any."""
         if self._events is None:
-            return []
+            return
         uuids = {address(unit.handle): unit.uuid for unit in self._units}
-        found = []
-        for _ in range(XIDS_MAX):
+        for _ in range(XIDS_MAX - len(self._waiting)):
             event = self._next_event()
             if event is None:
                 break
             uuid = uuids.get(address(event.device))
             if uuid and event.eventType & pynvml.nvmlEventTypeXidCriticalError and 0 < event.eventData <= _XID_MAX:
                 self._xids += 1
-                found.append(Xid(uuid, event.eventData, self._xids))
-        return found
+                self._waiting.append(Xid(uuid, event.eventData, self._xids))
 
     def _next_event(self) -> Any:  # noqa: ANN401 - a structure of pynvml
         try:

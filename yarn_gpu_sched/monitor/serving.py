@@ -54,6 +54,7 @@ async def _watch(settings: Settings) -> int:
         loop.add_signal_handler(number, stopping.set)
     reader = ChildReader(_reader_argv(settings), timeout_s=settings.read_timeout_s)
     agent = Agent(settings, reader, HostSource(), LoopClock())
+    reader.expects_gpus = bool(agent.slots.cards)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(reader.close)
         stack.callback(agent.close)
