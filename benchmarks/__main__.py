@@ -24,6 +24,7 @@ BENCHMARKS = (
     "victims",
     "service_snapshot",
     "service_gangs",
+    "monitor",
     "real_latency",
     "real_streams",
     "real_snapshot",
