@@ -38,9 +38,9 @@ def measure() -> Measured:
 
 
 async def _measure(settle_s: float, measured_s: float) -> Measured:
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        async with FakeService([_binding(slot) for slot in range(GPUS)]) as service:
+    async with FakeService([_binding(slot) for slot in range(GPUS)]) as service:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             monitor = _started(stack, service.target, folder)
             await service.until(lambda: bool(service.streams) and len(service.heard.gpus()) == GPUS, BOUND_S)
             for card in service.heard.cards():

@@ -12,4 +12,4 @@ async def test_a_short_run_gives_every_figure_with_its_limits() -> None:
     assert figures["processor, monitor and child"].limit == 2
     assert figures["memory (PSS), monitor"].value > figures["memory (PSS), child"].value > 1
     assert figures["messages"].value >= 1
-    assert figures["size of a message"].value > 100
+    assert figures["size of a message"].value > 0
