@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from yarn_gpu_sched.monitor import messages
+from yarn_gpu_sched.monitor.assigned import NodeManagerWatch
 from yarn_gpu_sched.monitor.bindings import Bindings, Rules
 from yarn_gpu_sched.monitor.checkpoints import LOOK_S, Checkpoints
 from yarn_gpu_sched.monitor.delta import Delta, Look
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from yarn_gpu_sched.monitor.settings import Settings
 
 BAD_FIELDS_KEPT_MAX = 1_024
+NODE_MANAGER_SOON_S = 0.2
+"""Seconds between two questions to the NodeManager while a container's file waits for the answer."""
 HOST_WAIT_S = 1.0
 """Seconds that a look waits for the server's part; one that takes longer is told later."""
 
@@ -64,6 +67,7 @@ class Agent:
         self.bindings = Bindings(_directory(settings.binding_dir), self.slots, rules, self.fresh, self._refused)
         self.stream = Stream(settings.service, self.ring, clock, self.hello, self._renew, self._carry_out)
         self.strays = Strays()
+        self.node_manager = NodeManagerWatch(settings.node_manager, self.slots) if settings.node_manager else None
         self.shown = Shown(settings.host_name)
         self._gpus = gpus
         self._host = host
@@ -89,12 +93,17 @@ class Agent:
         parts: list[Coroutine[None, None, None]] = [self._look_often(), self._push_often(), self.stream.run()]
         if self.bindings.files is not None:
             parts.append(self._watch_files(Checkpoints(self.bindings.files.checkpoints)))
+        if self.node_manager is not None:
+            await self._ask_node_manager(self.node_manager)
+            parts.append(self._watch_node_manager(self.node_manager))
         async with asyncio.TaskGroup() as group:
             for part in parts:
                 group.create_task(part)
 
     def close(self) -> None:
         """Let go of directories and threads."""
+        if self.node_manager is not None:
+            self.node_manager.close()
         self._host_thread.shutdown(wait=False, cancel_futures=True)
         self._file_thread.shutdown(wait=False, cancel_futures=True)
         self.bindings.close()
@@ -218,6 +227,18 @@ class Agent:
             for container_id in checkpoints.news(touched_ns):
                 self.ring.put_event(Event(self._clock.now_s(), container_id))
                 self.ring.send()
+
+    async def _watch_node_manager(self, node_manager: NodeManagerWatch) -> None:
+        while True:
+            waits = self.bindings.waits_for_node_manager
+            await self._clock.wait(NODE_MANAGER_SOON_S if waits else self.settings.push_every_s)
+            await self._ask_node_manager(node_manager)
+
+    async def _ask_node_manager(self, node_manager: NodeManagerWatch) -> None:
+        await node_manager.ask()
+        if self.delta.see_assigned(node_manager.assigned):
+            self.ring.send()
+        await self.bindings.follow(node_manager.assigned)
 
     def _refused(self, refusal: pb.BindingRefusal) -> None:
         self.ring.put_event(Event(self._clock.now_s(), refusal))

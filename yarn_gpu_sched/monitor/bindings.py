@@ -3,12 +3,14 @@
 Before a container gets its file its GPUs are looked at, twice if the first look finds them not free; see `prechecks`. A container
 that has a file already is never looked at again: it may be running. Files stay when the monitor or the service is killed; those of
 containers that the service does not name go when it says that it has named all. The slots of the protocol become names that CUDA
-knows only here: UUIDs, or the places of nvidia-smi at that moment.
+knows only here: UUIDs, or the places of nvidia-smi at that moment. Where the NodeManager assigns GPUs itself, they are what counts,
+and a container's file waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ import structlog
 from yarn_gpu_sched import binding
 from yarn_gpu_sched.binding import BindingFiles, is_file_name
 from yarn_gpu_sched.binding.binding import LETTERS_MAX, VALUE_LETTERS_MAX
+from yarn_gpu_sched.monitor.assigned import Assigned
 from yarn_gpu_sched.monitor.messages import text
 from yarn_gpu_sched.monitor.prechecks import NotFree, not_free
 from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
@@ -78,6 +81,8 @@ class Bindings:
         """The present stream has listed all containers."""
         self._unwritten: dict[str, str | None] = {}
         self._refusals: dict[str, NotFree] = {}
+        self._assigned: Assigned | None = None
+        self._awaited: dict[str, None] = {}
         self._writing = asyncio.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bindings")
 
@@ -88,9 +93,14 @@ class Bindings:
             self.files.close()
 
     @property
+    def waits_for_node_manager(self) -> bool:
+        """Whether a container's file waits until the NodeManager has assigned its GPUs."""
+        return bool(self._awaited)
+
+    @property
     def held(self) -> dict[str, frozenset[int]]:
         """The slots of each container of this server."""
-        return {name: frozenset(wanted.slots) for name, wanted in self.wanted.items()}
+        return {name: frozenset((self._true(wanted) or wanted).slots) for name, wanted in self.wanted.items()}
 
     async def carry_out(self, order: pb.ReportResponse) -> None:
         """Do what is ordered: forget who is gone, tell who may start at once, look before the others start."""
@@ -101,6 +111,7 @@ class Bindings:
         for container_id in gone:
             self.wanted.pop(container_id, None)
             self._refusals.pop(container_id, None)
+            self._awaited.pop(container_id, None)
         self._want(named)
         restored = order.all or not self._complete or order.sequence == 1
         self._complete = order.all or (self._complete and order.sequence > 1)
@@ -129,11 +140,42 @@ class Bindings:
             if name in known.refused:
                 if name not in self._refusals:  # by a monitor before this one: it may not have told
                     self._tell(name, NotFree(tuple(each.slots), known.refused[name]))
-            elif name in known.bound or not each.slots:
+            elif name in known.bound:
+                self._render_again(self._true(each) or each, changes)
+            elif not each.slots:
                 self._render(each, changes)
+            elif (true := self._true(each)) is None:
+                self._awaited[name] = None
             else:
-                new.append(each)
+                new.append(true)
         return new
+
+    def _true(self, each: pb.Binding) -> pb.Binding | None:
+        """Return a binding with the GPUs that the NodeManager assigned, where it does so; None: it has not yet."""
+        if self._assigned is None or not each.slots:
+            return each
+        slots = self._assigned.get(each.container_id)
+        if slots is None:
+            return None
+        true = pb.Binding()
+        true.CopyFrom(each)
+        true.slots[:] = slots
+        return true
+
+    async def follow(self, assigned: Assigned | None) -> None:
+        """Take what the NodeManager assigned itself, None: nothing. Containers are told that; who waited for it may start."""
+        if assigned == self._assigned:
+            return
+        self._assigned = assigned
+        changes: dict[str, str | None] = {}
+        for name in self.wanted.keys() - self._awaited.keys() - self._refusals.keys():
+            if (true := self._true(self.wanted[name])) is not None:
+                self._render_again(true, changes)
+        await self._change(changes)
+        ready = [true for name in self._awaited if (true := self._true(self.wanted[name])) is not None]
+        for each in ready:
+            del self._awaited[each.container_id]
+        await self._check(ready, restored=False)
 
     async def _check(self, new: Sequence[pb.Binding], *, restored: bool) -> None:
         """Let those start whose GPUs are free, at the last look the others not."""
@@ -144,6 +186,8 @@ class Bindings:
             changes: dict[str, str | None] = {}
             waiting = []
             for each in new:
+                if each.container_id not in self.wanted:
+                    continue  # it went meanwhile
                 found = self._not_free(each, look, restored=restored)
                 if found is None:
                     self._render(each, changes)
@@ -164,10 +208,17 @@ class Bindings:
 
     def _render(self, each: pb.Binding, changes: dict[str, str | None]) -> None:
         try:
-            names = tuple(map(self._name, each.slots))
-            changes[each.container_id] = binding.render(binding.Binding(names, variables(each)))
+            changes[each.container_id] = self._rendered(each)
         except (Unnamed, binding.UnfitBinding) as error:
             self._refuse(each.container_id, NotFree(tuple(each.slots), str(error)), changes)
+
+    def _render_again(self, each: pb.Binding, changes: dict[str, str | None]) -> None:
+        """Write anew the file of a container that may be running; one that cannot be said any more stays as it is."""
+        with contextlib.suppress(Unnamed, binding.UnfitBinding):
+            changes[each.container_id] = self._rendered(each)
+
+    def _rendered(self, each: pb.Binding) -> str:
+        return binding.render(binding.Binding(tuple(map(self._name, each.slots)), variables(each)))
 
     def _name(self, slot: int) -> str:
         if slot >= len(self._slots.cards):
@@ -187,7 +238,8 @@ class Bindings:
     def _tell(self, container_id: str, why: NotFree) -> None:
         self.refusals_total += 1
         self._refusals[container_id] = why
-        self._refused(pb.BindingRefusal(container_id=container_id, slots=why.slots, detail=text(why.detail)))
+        slots = [slot for slot in why.slots if slot < len(self._slots.cards)]
+        self._refused(pb.BindingRefusal(container_id=container_id, slots=slots, detail=text(why.detail)))
 
     def _fit(self, container_id: str) -> bool:
         if is_file_name(container_id):
@@ -207,8 +259,8 @@ class Bindings:
             return
         changes: dict[str, str | None] = {}
         for name, each in self.wanted.items():
-            if name not in self._refusals and all(slot in self._slots.now for slot in each.slots):
-                self._render(each, changes)
+            if name not in self._refusals and name not in self._awaited:
+                self._render_again(self._true(each) or each, changes)
         await self._change(changes)
 
     async def _change(self, changes: dict[str, str | None]) -> None:
