@@ -121,6 +121,28 @@ async def test_orders_out_of_sequence_begin_the_stream_anew(
     assert wrong not in line.orders
 
 
+def broken(_now_s: float) -> pb.Telemetry:
+    raise stream_module.Broken("for this test")
+
+
+async def test_one_that_is_stopped_just_when_its_stream_ends_does_stop(service: FakeService) -> None:
+    for turns in range(12):
+        line = Line(service)
+        running = asyncio.ensure_future(line.stream.run())
+        await line.until(partial(bool, line.orders))
+        line.hold.clear()
+        service.heard.order()
+        await asyncio.sleep(0.01)
+        # Two tasks of the stream are ended by the one that fails; so many turns later it is stopped from outside.
+        line.ring.take = broken  # type: ignore[method-assign, assignment] # breaks the stream from within
+        line.ring.send()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        done, _ = await asyncio.wait({running}, timeout=2)
+        assert done
+
+
 async def test_pauses_grow_to_a_bound_and_are_jittered(service: FakeService) -> None:
     await service.close()
     line = Line(service)

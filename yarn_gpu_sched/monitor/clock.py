@@ -31,7 +31,9 @@ class LoopClock:
             await asyncio.sleep(seconds)
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), max(seconds, 0.0))
+            # Not `wait_for`: it may swallow that it is cancelled.
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await event.wait()
 
 
 class FakeClock:

@@ -7,7 +7,6 @@ with jitter, so that two thousand monitors do not come back at once to a service
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -160,7 +159,8 @@ class Stream:
 
 async def _connect(channel: grpc.aio.Channel) -> None:
     try:
-        await asyncio.wait_for(channel.channel_ready(), CONNECT_S)
+        async with asyncio.timeout(CONNECT_S):
+            await channel.channel_ready()
     except TimeoutError:
         raise Broken(f"nobody answers within {CONNECT_S:g} s") from None
 
@@ -180,8 +180,7 @@ async def _first_of(*parts: Awaitable[None]) -> None:
     finally:
         for task in tasks:
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Broken, grpc.aio.AioRpcError):
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
     for task in tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
