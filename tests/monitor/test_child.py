@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from yarn_gpu_sched.monitor import child as child_module
 from yarn_gpu_sched.monitor import frames
 from yarn_gpu_sched.monitor.child import ChildReader, reader_argv
 from yarn_gpu_sched.monitor.reading import Failure, FailureKind, GpusReading, Xid
@@ -151,6 +152,31 @@ async def test_child_that_ignores_signals_is_ended(children: Children) -> None:
     reader = children.script(body, timeout_s=SHORT_S, start_timeout_s=0)
     assert failure_of(await children.read(reader)).kind is FailureKind.TIMED_OUT
     assert reader.pid is None
+
+
+async def test_child_that_cannot_be_ended_is_waited_for(
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel does not end a process that a driver holds; here it is not told to."""
+    reader = children.script("time.sleep(600)", timeout_s=SHORT_S, start_timeout_s=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.subprocess.Process, "kill", lambda _self: None)
+        patch.setattr(child_module, "_END_S", SHORT_S)
+        assert failure_of(await children.read(reader)).kind is FailureKind.TIMED_OUT
+        assert reader._held is not None
+        held = reader._held.process
+        children.now_s += 60
+        failure = failure_of(await children.read(reader))
+    assert (failure.kind, f"process {held.pid} is held by the driver" in failure.detail) == (
+        FailureKind.TIMED_OUT,
+        True,
+    )
+    held.kill()
+    await held.wait()
+    reader._argv = tuple(simulated(tmp_path))
+    reader._timeout_s = LONG_S
+    assert (await children.read(reader)).failure is None
+    assert reader.starts == 2
 
 
 async def test_child_that_is_slow_to_start_is_given_time(children: Children, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.monitor.simulation import Simulation, event
 from yarn_gpu_sched.monitor.nvml import NvmlSource
 from yarn_gpu_sched.monitor.plausible import cleaned
-from yarn_gpu_sched.monitor.reading import FailureKind, GpuProcess, LinkKind
+from yarn_gpu_sched.monitor.reading import XIDS_MAX, FailureKind, GpuProcess, LinkKind
 from yarn_gpu_sched.monitor.simulated.library import put_under_pynvml
 from yarn_gpu_sched.monitor.simulated.state import Holder
 
@@ -209,6 +209,34 @@ def test_c20_xid_is_told_though_the_gpu_vanishes_with_it(tmp_path: Path) -> None
     assert reading.gpus is not None
     assert [gpu.index for gpu in reading.gpus] == [0]
     assert simulation.at(12).xids == ()
+
+
+def test_c20_xid_that_waits_while_the_library_is_opened_anew_is_told(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, "2xV100", event("vanish", gpu=1), event("xid", 12, gpu=0, xid=48))
+    simulation.gpus(5)
+    simulation.gpus(11)
+    assert [xid.xid for xid in simulation.at(12.5).xids] == [48]
+
+
+def test_c20_more_xids_than_one_reading_has_are_in_the_next(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, "1xV100", *[event("xid", gpu=0, xid=48)] * (XIDS_MAX + 10))
+    simulation.at(5)
+    assert [len(simulation.at(seconds).xids) for seconds in (11, 12, 13)] == [XIDS_MAX, 10, 0]
+
+
+def test_driver_that_lets_no_gpu_be_asked_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(tmp_path, "2xT4")
+
+    def refuse(_index: int) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", refuse)
+    failure = simulation.at(0).failure
+    assert failure is not None
+    assert (failure.kind, failure.detail) == (
+        FailureKind.UNREADABLE,
+        "the driver tells of 2 GPUs and lets none be asked",
+    )
 
 
 def test_c21_index_is_the_order_of_nvidia_smi_whatever_the_minors(tmp_path: Path) -> None:

@@ -27,15 +27,19 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def read_by_child(folder: Path, **environment: str) -> GpusReading:
-    done = subprocess.run(
-        [sys.executable, "-m", "yarn_gpu_sched.monitor.reader"],
+def run_child(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "yarn_gpu_sched.monitor.reader", *arguments],
         input=frames.ASK,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         env={"PYTHONPATH": str(REPOSITORY), "LD_LIBRARY_PATH": str(folder), **environment},
         check=True,
         timeout=60,
     )
+
+
+def read_by_child(folder: Path, **environment: str) -> GpusReading:
+    done = run_child(folder, **environment)
     length = frames.length_of(done.stdout[: frames.HEADER_BYTES])
     body = done.stdout[frames.HEADER_BYTES :]
     assert len(body) == length
@@ -53,6 +57,22 @@ def test_loaded_library_is_read_and_what_it_has_not_is_not_available(library: Pa
         bad_fields=("model", "sm_percent"),
     )
     assert read_by_child(library) == GpusReading(gpus=(expected,))
+
+
+def test_library_that_prints_does_not_spoil_the_answer(library: Path) -> None:
+    assert b"a library that chats" in run_child(library).stderr
+
+
+def test_child_takes_no_more_than_a_bound_of_memory(library: Path) -> None:
+    few, many = (read_by_child(library, TINY_NVML_PROCESSES=str(count)).gpus for count in (1000, 30_000_000))
+    assert few is not None
+    assert many is not None
+    assert (few[0].processes, many[0].processes) == ((), None)
+    assert many[0].memory_percent == 12
+
+
+def test_child_of_a_parent_that_has_ended_answers_nobody(library: Path) -> None:
+    assert run_child(library, "--parent", "1").stdout == b""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 /* A driver's library with one GPU, or with the trouble that TINY_NVML_CODE names: how a real one is found and loaded. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,21 @@ static int code(void) {
     return told ? atoi(told) : 0;
 }
 
-FUNCTION int nvmlInitWithFlags(unsigned flags) { return flags ? 2 : code(); }
+FUNCTION int nvmlInitWithFlags(unsigned flags) {
+    puts("a library that chats");
+    fflush(stdout);
+    return flags ? 2 : code();
+}
+
+/* Wants room for TINY_NVML_PROCESSES processes, and then tells of none. */
+FUNCTION int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *processes) {
+    const char *told = getenv("TINY_NVML_PROCESSES");
+    (void)device;
+    if (!told) return 3;
+    *count = processes ? 0 : (unsigned)atoi(told);
+    return processes ? 0 : 7;
+}
+
 FUNCTION int nvmlShutdown(void) { return 0; }
 FUNCTION const char *nvmlErrorString(int number) { return number == 777 ? "tiny trouble" : "other trouble"; }
 FUNCTION int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }
