@@ -189,7 +189,8 @@ async def test_when_a_container_is_gone_it_looks_and_tells_at_once(server: Serve
     server.service.bindings = [binding(1)]
     server.start(read_every_s=60, push_every_s=60)
     await server.heard()
-    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').exists()")
+    await server.service.until(lambda: server.told[-1].orders_seen == 1)
+    assert (server.directory / "bindings" / CONTAINER).exists()
     reads = server.gpus.reads
     number = server.service.heard.order(gone=[CONTAINER])
     await server.service.until(lambda: server.told[-1].orders_seen == number)

@@ -297,7 +297,7 @@ def test_what_the_node_manager_assigned_is_told_when_it_changes(watcher: Watcher
 def test_a_new_stream_hears_everything(watcher: Watcher) -> None:
     watcher.see(*with_changed(2, sm_percent=7), host=HostReading(cpu_percent=1.0))
     watcher.take()
-    watcher.delta.renew(watcher.now_s)
+    watcher.delta.renew()
     told = watcher.take()
     assert [each.sm_percent for each in told.gpus] == [0, 0, 7, 0]
     assert len(told.cards) == 4

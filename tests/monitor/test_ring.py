@@ -136,7 +136,7 @@ def test_events_that_may_not_have_arrived_are_told_again_on_the_next_stream() ->
     ring.put_event(xid(40.0, 79))
     ring.take(41.0)
     ring.put_event(xid(45.0, 63))
-    ring.renew(46.0)
+    ring.lost(46.0)
     told = ring.take(50.0)
     assert [(each.xid, each.age_s) for each in told.xids] == [(79, 10.0), (63, 5.0)]
 
@@ -145,7 +145,7 @@ def test_events_count_as_heard_after_a_while() -> None:
     ring = Ring(16)
     ring.put_event(xid(0.0))
     ring.take(0.0)
-    ring.renew(UNSURE_S)
+    ring.lost(UNSURE_S)
     assert not ring.take(UNSURE_S).xids
 
 

@@ -11,7 +11,7 @@ import pytest
 from yarn_gpu_sched.monitor import stream as stream_module
 from yarn_gpu_sched.monitor.clock import FakeClock
 from yarn_gpu_sched.monitor.fake import FakeService
-from yarn_gpu_sched.monitor.ring import Ring
+from yarn_gpu_sched.monitor.ring import Event, Ring
 from yarn_gpu_sched.monitor.stream import BACKOFF_MAX_S, BACKOFF_MIN_S, STEADY_S, CarriedOut, Stream
 from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
 
@@ -181,6 +181,24 @@ async def test_why_the_service_does_not_hear_is_said_once(
         running.cancel()
         await asyncio.wait({running})
     assert capsys.readouterr().out.count("service_lost") == 1
+
+
+async def test_an_event_that_may_not_have_arrived_is_told_again_however_late_the_service_comes_back(
+    line: Line, service: FakeService
+) -> None:
+    await service.until(lambda: bool(service.streams))
+    line.ring.put_event(Event(line.clock.now_s(), pb.XidEvent(slot=1, xid=79)))
+    line.ring.send()
+    await service.until(lambda: any(told.xids for told in service.heard.told))
+    port = service.port
+    await service.close()
+    await line.until(lambda: not line.stream.connected)
+    line.clock.most = 1_000
+    await line.clock.advance(3_600)
+    async with FakeService(port=port) as again:
+        await again.until(lambda: bool(again.streams) and any(told.xids for told in again.heard.told))
+        (xid,) = [each for told in again.heard.told for each in told.xids]
+        assert (xid.slot, xid.xid, xid.age_s) == (1, 79, 3_600)
 
 
 async def test_what_waits_goes_out_in_order(line: Line, service: FakeService) -> None:

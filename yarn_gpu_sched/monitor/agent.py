@@ -65,7 +65,7 @@ class Agent:
         self.delta = Delta(self.ring, self.slots, settings.free_memory_mb_max, clock.now_s())
         rules = Rules(settings.binding_names, settings.free_memory_mb_max)
         self.bindings = Bindings(_directory(settings.binding_dir), self.slots, rules, self.fresh, self._refused)
-        self.stream = Stream(settings.service, self.ring, clock, self.hello, self._renew, self._carry_out)
+        self.stream = Stream(settings.service, self.ring, clock, self.hello, self.delta.renew, self._carry_out)
         self.strays = Strays()
         self.node_manager = NodeManagerWatch(settings.node_manager, self.slots) if settings.node_manager else None
         self.shown = Shown(settings.host_name)
@@ -243,9 +243,6 @@ class Agent:
     def _refused(self, refusal: pb.BindingRefusal) -> None:
         self.ring.put_event(Event(self._clock.now_s(), refusal))
         self.ring.send()
-
-    def _renew(self) -> None:
-        self.delta.renew(self._clock.now_s())
 
     async def _carry_out(self, order: pb.ReportResponse) -> None:
         await self.bindings.carry_out(order)

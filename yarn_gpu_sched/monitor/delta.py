@@ -48,9 +48,8 @@ class Delta:
         self._watched_until_s = now_s
         ring.read_s = now_s  # as if it had read then: without any reading what is told is that old
 
-    def renew(self, now_s: float) -> None:
+    def renew(self) -> None:
         """Tell everything anew: a stream begins."""
-        self._ring.renew(now_s)
         for sample in self._samples.values():
             self._ring.put_sample(sample)
         if self._cards is not None:

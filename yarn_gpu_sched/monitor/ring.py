@@ -93,8 +93,8 @@ class Ring:
         self._due.update(self._samples)
         self.wanted.set()
 
-    def renew(self, now_s: float) -> None:
-        """Begin a new stream: what may not have arrived on the one before is told again."""
+    def lost(self, now_s: float) -> None:
+        """Take it that a stream has ended: events that may not have arrived on it are told again on the next one."""
         unsure = [event for sent_s, event in self._unsure if now_s - sent_s < UNSURE_S]
         self._unsure.clear()
         again = self._events

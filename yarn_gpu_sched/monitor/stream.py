@@ -125,6 +125,7 @@ class Stream:
             await _first_of(self._tell(call), self._listen(call))
         finally:
             self.connected = False
+            self._ring.lost(self._clock.now_s())
             call.cancel()
 
     async def _tell(self, call: Call) -> None:
