@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from tests.cli.canned_gpus import CannedGpus
 from tests.client.scripted import serving
 from yarn_gpu_sched.protocol.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
     container_pb2,
+    gpu_pb2_grpc,
     job_pb2,
     jobs_pb2,
     jobs_pb2_grpc,
@@ -188,6 +190,7 @@ def reservation(text: str = "", **fields: object) -> cluster_pb2.Reservation:
 
 @dataclass
 class Canned(
+    CannedGpus,
     jobs_pb2_grpc.JobsServiceServicer,
     cluster_pb2_grpc.ClusterServiceServicer,
     preemption_pb2_grpc.PreemptionServiceServicer,
@@ -316,6 +319,7 @@ class Canned(
         def add(server: grpc.Server) -> None:
             jobs_pb2_grpc.add_JobsServiceServicer_to_server(self, server)
             cluster_pb2_grpc.add_ClusterServiceServicer_to_server(self, server)
+            gpu_pb2_grpc.add_GpuServiceServicer_to_server(self, server)
             preemption_pb2_grpc.add_PreemptionServiceServicer_to_server(self, server)
 
         with serving(add) as address:

@@ -20,6 +20,7 @@ from tests.cli.canned import (
     share,
     vc_use,
 )
+from tests.cli.canned_gpus import GPU_COMMANDS
 from yarn_gpu_sched.cli import documents, ygs
 from yarn_gpu_sched.cli.reservation_documents import ReservationDocument, ReservedServerDocument
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2
@@ -35,6 +36,7 @@ READS = (
     ("servers",),
     ("vcs",),
     ("delays",),
+    *GPU_COMMANDS,
 )
 Run = Callable[..., Result]
 
@@ -58,6 +60,7 @@ def hostile(canned: Canned) -> None:
     canned.delays = [delay_row(HOSTILE)]
     canned.cluster_id = HOSTILE
     canned.reservations = [reservation(HOSTILE)]
+    canned.be_hostile(HOSTILE)
 
 
 @pytest.mark.parametrize("command", READS, ids=" ".join)
@@ -76,6 +79,7 @@ def test_markup_is_text(canned: Canned, run: Run, command: tuple[str, ...]) -> N
     canned.servers = [server_view("[b]x[/b]")]
     canned.vcs = [vc_use("[b]x[/b]")]
     canned.delays = [delay_row("[b]x[/b]")]
+    canned.be_hostile("[b]x[/b]")
     assert "[b]x[/b]" in run(*command).output.replace("\n", "").replace(" ", "") or "[b]" in run(*command).output
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from yarn_gpu_sched.cli.gpu_documents import IdleDocument, MarkDocument, ServerInShortDocument, TopDocument
 from yarn_gpu_sched.cli.preemption_documents import (
     CheckpointDocument,
     PreemptedDocument,
@@ -177,12 +178,13 @@ class ServerDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ServersDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`ygs servers --json`, in order of server ids; what is kept for gangs that waited too long, in the order in which it is kept.
 
-    ``reservations_left_out``: further ones than fit into the service's answer.
+    ``reservations_left_out``: further ones than fit into the service's answer. ``health``: of the servers with GPUs, by host.
     """
 
     servers: tuple[ServerDocument, ...]
     reservations: tuple[ReservationDocument, ...]
     reservations_left_out: int
+    health: tuple[ServerInShortDocument, ...]
 
 
 class PartitionShareDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -374,6 +376,9 @@ DOCUMENTS = (
     PreemptionDocument,
     PreviewDocument,
     CheckpointDocument,
+    TopDocument,
+    IdleDocument,
+    MarkDocument,
 )
 
 

@@ -121,6 +121,12 @@ def duration(seconds: float) -> str:
     return f"{whole}s"
 
 
+def to_the_second(time: str) -> str:
+    """Return a time (UTC, RFC 3339) without fractions of a second."""
+    whole, fraction, _ = time.partition(".")
+    return f"{whole}Z" if fraction else time
+
+
 def index_ranges(indices: Sequence[int]) -> str:
     """Return ascending indices in short: 0-3,6."""
     ranges: list[list[int]] = []

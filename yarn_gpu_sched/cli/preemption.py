@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 
+from yarn_gpu_sched.cli.caller import caller
 from yarn_gpu_sched.cli.jobs import LEVELS, as_json, gpu_time
-from yarn_gpu_sched.cli.output import console, duration, print_json, table, text
+from yarn_gpu_sched.cli.output import console, duration, print_json, table, text, to_the_second
 from yarn_gpu_sched.cli.preemption_convert import preemption_document, preview_document, turned_document
 from yarn_gpu_sched.cli.preemption_documents import CheckpointDocument
 from yarn_gpu_sched.cli.service_option import connected, service_option
@@ -46,7 +46,6 @@ _STANDS = {
     "stopping": "being stopped, held for",
 }
 _NAMED_SERVERS_MAX = 8
-_CALLER_CHARACTERS_MAX = 128
 
 
 @click.command()
@@ -80,15 +79,8 @@ def preemption(mode: str | None, reason: str, dry_run: bool, json_: bool, servic
 
 
 def _turn(client: Client, mode: str, reason: str, *, dry_run: bool) -> TurnedDocument:
-    answer = client.set_preemption(MODES[mode], reason, by=_caller(), dry_run=dry_run)
+    answer = client.set_preemption(MODES[mode], reason, by=caller(), dry_run=dry_run)
     return turned_document(answer, dry_run=dry_run)
-
-
-def _caller() -> str:
-    try:
-        return getpass.getuser()[:_CALLER_CHARACTERS_MAX]
-    except (KeyError, OSError):  # a container's user may have no name
-        return ""
 
 
 @click.command()
@@ -180,12 +172,7 @@ def _why(document: PreemptionDocument) -> str:
         if document.keeps_switch
         else f"; after a restart of the service its settings hold again: {document.mode_of_settings}"
     )
-    return f"{switched.reason} (switched{by}, {_to_the_second(switched.time)}{kept})"
-
-
-def _to_the_second(time: str) -> str:
-    whole, fraction, _ = time.partition(".")
-    return f"{whole}Z" if fraction else time
+    return f"{switched.reason} (switched{by}, {to_the_second(switched.time)}{kept})"
 
 
 def _print_preview(out: Console, document: PreviewDocument) -> None:

@@ -12,6 +12,8 @@ from yarn_gpu_sched.client.repeat import repeat_read
 from yarn_gpu_sched.protocol.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
+    gpu_pb2,
+    gpu_pb2_grpc,
     job_pb2,
     jobs_pb2,
     jobs_pb2_grpc,
@@ -27,11 +29,15 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 PAGE_SIZE = 500
+GPU_PAGE_SIZE = 100
+"""Servers of a page that lists all their GPUs."""
 PAGES_MAX = 100_000
 
 
 class Client:
-    """Reads jobs, servers and virtual clusters, switches preemption, reports checkpoints. Safe to share between threads.
+    """Reads jobs, servers, GPUs and virtual clusters, switches preemption, marks servers and GPUs, reports checkpoints.
+
+    Safe to share between threads.
 
     ``target`` is host:port. ``timeout_s`` bounds every call together with its repetitions;
     ``attempts_max`` bounds these. Every method raises a `ServiceError` of
@@ -49,6 +55,7 @@ class Client:
         self._channel = open_channel(target)
         self._jobs = jobs_pb2_grpc.JobsServiceStub(self._channel)
         self._cluster = cluster_pb2_grpc.ClusterServiceStub(self._channel)
+        self._gpus = gpu_pb2_grpc.GpuServiceStub(self._channel)
         self._preemption = preemption_pb2_grpc.PreemptionServiceStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -131,6 +138,41 @@ class Client:
     def cluster(self) -> cluster_pb2.GetClusterResponse:
         """Return totals and the state of the link to the resource manager."""
         return self._read(self._cluster.GetCluster, cluster_pb2.GetClusterRequest())
+
+    def gpus(self, host: str = "") -> Iterator[gpu_pb2.ServerHealth]:
+        """Yield servers with their GPUs, health and use, in order of their hosts, page by page as they are read.
+
+        ``host``: only that server, by its id or host; `NotFoundError` if the service knows none.
+        """
+        request = gpu_pb2.ListGpusRequest(page_size=GPU_PAGE_SIZE, host=host)
+        for _ in range(PAGES_MAX):
+            answer = self._read(self._gpus.ListGpus, request)
+            yield from answer.servers
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    def idle(self) -> gpu_pb2.ListIdleResponse:
+        """Return who holds GPUs without using them, the longest first, and what counts as that."""
+        return self._read(self._gpus.ListIdle, gpu_pb2.ListIdleRequest())
+
+    def mark(
+        self,
+        action: gpu_pb2.MarkAction.ValueType,
+        server: str,
+        reason: str,
+        *,
+        gpu: str = "",
+        by: str = "",
+        dry_run: bool = False,
+    ) -> gpu_pb2.MarkResponse:
+        """Drain or undrain a server, quarantine or acknowledge a GPU, and return what that changed; or would (``dry_run``).
+
+        ``server`` is its id or host, ``gpu`` a slot or a UUID. Only a dry run goes without ``reason`` and ``by``. It is never
+        repeated by itself: another may have said otherwise meanwhile. `NotFoundError`.
+        """
+        request = gpu_pb2.MarkRequest(action=action, server=server, gpu=gpu, reason=reason, by=by, dry_run=dry_run)
+        return self._read(self._gpus.Mark, request, attempts_max=1)
 
     def preemption(self) -> preemption_pb2.GetPreemptionResponse:
         """Return whether borrowed jobs are stopped for others, why, and what is under way."""
