@@ -95,7 +95,7 @@ def test_c21_devices_are_found_by_their_minor_number_though_indices_have_moved()
     found = read(HADOOP_3_4)
     assert found is not None
     assert found.slots([(0, 0, 3), (1, 1, 0), (2, 2, 1), (3, 3, 2)]) == {FIRST: [1, 2], SECOND: [3]}
-    moved = [(0, 0, 3), (1, None, None), (2, 1, 1), (3, 2, 2)]  # the card with minor 0 has vanished
+    moved = [(0, 0, 3), (1, None, None), (2, 1, 1), (3, 2, 2), (4, 3, 4)]  # the card with minor 0 has vanished
     assert found.slots(moved) is None
     by_index = [(0, 0, None), (1, 1, None), (2, 2, None), (3, 3, None)]
     assert found.slots(by_index) == {FIRST: [1, 2], SECOND: [3]}
