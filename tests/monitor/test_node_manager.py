@@ -270,13 +270,13 @@ def _refused_or_sound(body: bytes) -> None:
         )
 
 
-@fuzzed(200, 20_000)
+@fuzzed(200, 3_000)
 @given(answer=JSON)
 def test_whatever_is_answered_nothing_is_raised_but_that_it_is_none(answer: object) -> None:
     _refused_or_sound(json.dumps(answer).encode())
 
 
-@fuzzed(200, 20_000)
+@fuzzed(200, 3_000)
 @given(start=st.integers(0, 400), skip=st.integers(0, 5), more=st.binary(max_size=4), cut=st.integers(0, 600))
 def test_answer_that_is_cut_or_mutated_is_refused_or_sound(start: int, skip: int, more: bytes, cut: int) -> None:
     body = json.dumps(HADOOP_3_4).encode()

@@ -253,7 +253,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
 
 
-@fuzzed(250, 20_000)
+@fuzzed(250, 3_000)
 @given(text=mutated() | st.text(max_size=100))
 def test_cut_or_mutated_xml_is_read_or_refused_and_nothing_invented(text: str) -> None:
     try:
@@ -278,7 +278,7 @@ def _alone(gpu_reading: GpuReading) -> GpuReading:
     return msgspec.structs.replace(gpu_reading, processes=None)
 
 
-@fuzzed(60, 2_000)
+@fuzzed(60, 1_000)
 @given(cut=st.integers(0, len(TEXT) - 2))
 def test_c17_file_cut_anywhere_is_dropped_whole(cut: int) -> None:
     with pytest.raises(Unreadable):

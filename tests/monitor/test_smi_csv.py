@@ -117,7 +117,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
 
 
-@fuzzed(250, 20_000)
+@fuzzed(250, 3_000)
 @given(text=mutated() | st.text(max_size=60))
 def test_cut_or_mutated_csv_is_read_or_refused_and_nothing_invented(text: str) -> None:
     try:
