@@ -151,7 +151,7 @@ async def test_child_that_ignores_signals_is_ended(children: Children) -> None:
     body += "sys.stdin.buffer.read()\nwhile True: time.sleep(1)"
     reader = children.script(body, timeout_s=SHORT_S, start_timeout_s=0)
     assert failure_of(await children.read(reader)).kind is FailureKind.TIMED_OUT
-    assert reader.pid is None
+    assert (reader.pid, reader._held) == (None, None)
 
 
 async def test_child_that_cannot_be_ended_is_waited_for(

@@ -9,9 +9,11 @@ import pynvml
 import pytest
 
 from tests.monitor.simulation import Simulation, event
+from yarn_gpu_sched.monitor import nvml
 from yarn_gpu_sched.monitor.nvml import NvmlSource
 from yarn_gpu_sched.monitor.plausible import cleaned
 from yarn_gpu_sched.monitor.reading import XIDS_MAX, FailureKind, GpuProcess, LinkKind
+from yarn_gpu_sched.monitor.simulated.device_calls import DEVICE_CALLS
 from yarn_gpu_sched.monitor.simulated.library import put_under_pynvml
 from yarn_gpu_sched.monitor.simulated.state import Holder
 
@@ -52,6 +54,22 @@ def test_links_through_switches_reach_everybody(tmp_path: Path) -> None:
     for gpu in Simulation(tmp_path, "8xH100").gpus(0):
         assert gpu.links is not None
         assert [(link.kind, link.lanes) for link in gpu.links] == [(LinkKind.NVLINK, 18)] * 7
+
+
+def test_links_through_switches_are_as_many_as_either_has(tmp_path: Path) -> None:
+    assert [[link.lanes for link in gpu.links or ()] for gpu in Simulation(tmp_path, "1xA100+1xH100+1xT4").gpus(0)] == [
+        [12, 0],
+        [12, 0],
+        [0, 0],
+    ]
+
+
+def test_driver_that_knows_processes_by_an_older_call_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in DEVICE_CALLS if name.endswith("RunningProcesses_v3")]:
+        monkeypatch.setitem(DEVICE_CALLS, name.replace("_v3", "_v2"), DEVICE_CALLS[name])
+        monkeypatch.delitem(DEVICE_CALLS, name)
+    simulation = Simulation(tmp_path, "1xT4", scan=lambda _server: [Holder(4711, "", (0,))])
+    assert simulation.gpus(0)[0].processes == (GpuProcess(4711, 9216),)
 
 
 def test_without_nvlink_the_way_through_pcie_is_told(tmp_path: Path) -> None:
@@ -162,6 +180,15 @@ def test_c16_driver_mismatch_fails_the_whole_reading_and_passes_by_itself(tmp_pa
     assert simulation.gpus(311) == before
 
 
+def test_c16_driver_that_goes_amid_a_reading_fails_the_whole_reading(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, "2xT4", event("missing", gpu=1, fields=["power_w"], code=18, until_s=20))
+    before = simulation.gpus(5)
+    failure = simulation.at(11).failure
+    assert failure is not None
+    assert failure.kind is FailureKind.DRIVER_MISMATCH
+    assert simulation.gpus(21) == before
+
+
 def test_c16_no_driver_and_no_devices_have_their_own_names(tmp_path: Path) -> None:
     events = [event("no_driver", until_s=20), event("no_devices", 30, until_s=40)]
     simulation = Simulation(tmp_path, "4xV100", *events)
@@ -237,6 +264,8 @@ def test_driver_that_lets_no_gpu_be_asked_is_unreadable(tmp_path: Path, monkeypa
         FailureKind.UNREADABLE,
         "the driver tells of 2 GPUs and lets none be asked",
     )
+    monkeypatch.undo()
+    assert len(simulation.gpus(1)) == 2
 
 
 def test_c21_index_is_the_order_of_nvidia_smi_whatever_the_minors(tmp_path: Path) -> None:
@@ -253,6 +282,20 @@ def test_no_library_at_all_is_no_driver(monkeypatch: pytest.MonkeyPatch) -> None
     assert reading.gpus is None
     assert reading.failure is not None
     assert reading.failure.kind is FailureKind.NO_DRIVER
+
+
+def test_answer_that_takes_all_memory_is_unreadable_and_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(tmp_path, "2xT4")
+
+    def exhaust(_handle: object) -> dict[str, object]:
+        raise MemoryError
+
+    monkeypatch.setattr(nvml, "read_fields", exhaust)
+    failure = simulation.at(0).failure
+    assert failure is not None
+    assert (failure.kind, failure.detail) == (FailureKind.UNREADABLE, "the driver's answer takes too much memory")
+    monkeypatch.undo()
+    assert len(simulation.gpus(1)) == 2
 
 
 def test_more_gpus_than_a_server_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

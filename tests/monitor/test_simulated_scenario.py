@@ -135,6 +135,34 @@ def test_all_who_look_agree_when_a_scenario_began(tmp_path: Path) -> None:
     assert (first.seconds, second.seconds) == (500, 500)
 
 
+def test_who_may_not_write_when_a_scenario_began_goes_by_what_is_written(tmp_path: Path) -> None:
+    path, now_s = written(tmp_path, {}), 1000.0
+    not_a_folder = tmp_path / "state"
+    not_a_folder.touch()
+    server = SimulatedServer(parse("1xT4"), path, not_a_folder, clock=lambda: now_s)
+    now_s = 1100.0
+    assert server.seconds == 100
+
+
+def test_of_two_who_see_a_scenario_first_one_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, now_s = written(tmp_path, {}), 1000.0
+    others: list[SimulatedServer] = []
+    link = Path.hardlink_to
+
+    def late(file: Path, draft: Path) -> None:
+        nonlocal now_s
+        if not others:
+            now_s = 1001.0
+            monkeypatch.undo()
+            others.append(SimulatedServer(parse("1xT4"), path, tmp_path / "state", clock=lambda: now_s))
+        link(file, draft)
+
+    monkeypatch.setattr(Path, "hardlink_to", late)
+    server = SimulatedServer(parse("1xT4"), path, tmp_path / "state", clock=lambda: now_s)
+    assert (server.began_s, others[0].began_s) == (1001, 1001)
+    assert len(list((tmp_path / "state").iterdir())) == 1
+
+
 def test_scenario_that_changes_begins_anew_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
     path, now_s = written(tmp_path, {}), 1000.0
     server = SimulatedServer(parse("1xT4"), path, tmp_path / "state", clock=lambda: now_s)
