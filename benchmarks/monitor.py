@@ -46,7 +46,7 @@ async def _measure(settle_s: float, measured_s: float) -> Measured:
             for card in service.heard.cards():
                 for _ in range(PROCESSES_OF_A_GPU):
                     _start(stack, ["sleep", "3600"], _container_environment(card))
-            held = lambda: all(len(gpu.processes) == PROCESSES_OF_A_GPU for gpu in service.heard.gpus().values())  # noqa: E731 - once
+            held = lambda: all(len(gpu.processes) == PROCESSES_OF_A_GPU for gpu in service.heard.gpus().values())  # noqa: E731 - told once
             await service.until(held, BOUND_S)
             await asyncio.sleep(settle_s)
             told = len(service.heard.told)
