@@ -132,7 +132,7 @@ async def test_hang_is_told_within_the_time_out_and_the_child_is_replaced(childr
     assert reader.starts == 2
 
 
-async def test_pauses_between_children_grow_to_a_bound_and_shrink_after_a_good_reading(children: Children) -> None:
+async def test_pauses_between_children_grow_to_a_bound(children: Children) -> None:
     reader = children.script("sys.exit(3)")
     starts: list[float] = []
     for _ in range(300):
@@ -144,6 +144,20 @@ async def test_pauses_between_children_grow_to_a_bound_and_shrink_after_a_good_r
         if len(starts) == 8:
             break
     assert [later - earlier for earlier, later in pairwise(starts)] == [1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_pauses_are_short_again_after_a_good_reading(children: Children) -> None:
+    reader = children.script(f"sys.stdin.buffer.read(1)\nos.write(1, {frames.encode(GpusReading(gpus=()))!r})")
+    good, reader._argv = reader._argv, (sys.executable, "-c", "raise SystemExit(3)")
+    for pause_s in (1, 2, 4):
+        failure_of(await children.read(reader))
+        children.now_s += pause_s
+    reader._argv = good
+    assert (await children.read(reader)).gpus == ()
+    failure_of(await children.read(reader))
+    children.now_s += 1
+    assert (await children.read(reader)).gpus == ()
+    assert reader.starts == 5
 
 
 async def test_child_that_ignores_signals_is_ended(children: Children) -> None:
