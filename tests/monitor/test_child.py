@@ -89,6 +89,7 @@ async def test_child_reads_again_and_again(children: Children, tmp_path: Path) -
     readings = [await children.read(reader) for _ in range(3)]
     assert [[gpu.index for gpu in reading.gpus or ()] for reading in readings] == [[0, 1]] * 3
     assert (reader.starts, len(children.pids)) == (1, 1)
+    assert os.getsid(reader.pid or 0) == reader.pid  # what a terminal tells the monitor is not for the child
 
 
 async def test_process_on_a_simulated_gpu_is_told_with_its_container(children: Children, tmp_path: Path) -> None:
