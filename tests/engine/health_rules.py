@@ -90,6 +90,12 @@ class HealthRules(EngineMachine):
         self.world.apply(Marked(now_s=self.now_s, host=host, action=action, mark=MARK, slot=slot if of_gpu else None))
         assert would or action in (MarkAction.DRAIN, MarkAction.QUARANTINE) or self.engine.hosts(only=host)[0] == before
 
+    def nobody_waits_in_vain(self) -> None:
+        """Require that what time alone changes has changed by the end of a pass, too."""
+        super().nobody_waits_in_vain()
+        next_s = self.engine._core.health.agenda.next_s()
+        assert next_s is None or next_s > self.now_s
+
     @rule(host=st.sampled_from(HOSTS), watched=st.booleans(), gpus=st.lists(kept, max_size=2))
     def restored(self, host: str, watched: bool, gpus: list[KeptGpu]) -> None:  # noqa: FBT001 # hypothesis passes by name
         event = HealthRestored(now_s=self.now_s, hosts=(KeptHost(host, watched=watched, gpus=tuple(gpus)),))

@@ -269,6 +269,21 @@ def test_c16_a_driver_mismatch_of_five_minutes_leaves_the_jobs_and_the_capacity_
     assert not world.host("s1").unknown
 
 
+def test_what_is_due_at_once_is_done_by_the_next_pass_and_wakes_nobody_again() -> None:
+    """A GPU that was suspect for long, and reads badly often enough only now: its time has come already."""
+    world = Monitored("s1")
+    world.reads("s1", 0, Fault.THROTTLED, times=3)
+    world.reads("s1", 0)
+    world.now_s += 50.0
+    world.reads("s1", 0, Fault.THROTTLED, times=3, every_s=0.0)
+    assert world.health("s1", 0) is Health.SUSPECT
+    world.now_s += 10.0
+    world.reads("s1", 0, Fault.THROTTLED, every_s=0.0)
+    world.wait(0.0)
+    assert world.health("s1", 0) is Health.QUARANTINED
+    assert (next_s := world.engine.next_wake_s()) is None or next_s > world.now_s
+
+
 def test_good_readings_from_before_a_silence_count_no_more() -> None:
     world = Monitored("s1")
     world.reads("s1", 0, Fault.THROTTLED, times=3)

@@ -137,8 +137,8 @@ class Engine:
             settling.advance(core, event.now_s)
             if core.resting:
                 deciding.end_pauses(core)
-            if (due_s := core.health.agenda.next_s()) is not None and due_s <= core.now_s:
-                health.let_time_pass(core)
+        if (due_s := core.health.agenda.next_s()) is not None and due_s <= core.now_s:
+            health.let_time_pass(core)
         core.unexamined = True
         _HANDLERS[type(event)](core, event)
         if core.state.tenants.changed:
@@ -182,6 +182,11 @@ class Engine:
         if core.degraded or core.ahead or core.gathering:
             times += chain(repair.wakes_s(core), ahead.wakes_s(core), gathering.wakes_s(core))
         return min(times) if times else None
+
+    @property
+    def deciding(self) -> bool:
+        """Whether a pass may decide: a resource manager is connected, and its snapshot is whole."""
+        return self._core.session.deciding
 
     def cluster(self) -> ClusterView:
         """Show the cluster as a whole."""

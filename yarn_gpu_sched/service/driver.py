@@ -215,8 +215,8 @@ class Driver:
             self._decide()
 
     def _decide(self) -> None:
-        if self.session is not self._introduced:
-            # Another resource manager is about to be told of: what would be decided now is not for it.
+        if self.session is not self._introduced and (self.session is not None or self.engine.deciding):
+            # Another resource manager, or the loss of one, is about to be told: what would be decided now is not for it.
             return
         with self._outlets.metrics.pass_s.time():
             self._apply(events.Pass(now_s=self._tick()))

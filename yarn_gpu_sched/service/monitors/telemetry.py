@@ -84,8 +84,10 @@ class HostTelemetry:
 
     def take(self, telemetry: monitor_pb2.Telemetry, now_s: float, released: tuple[str, ...]) -> list[events.AnyEvent]:
         """Take what has changed; return what the engine has to know. ``released``: containers gone before the newest reading."""
-        self.heard_s, self.silent = now_s, False
+        was_silent, self.heard_s, self.silent = self.silent, now_s, False
         made = self._take_failure(telemetry, now_s)
+        if was_silent and not made:
+            made.append(events.TelemetryChanged(now_s=now_s, host=self.host, telemetry=Telemetry.LIVE))
         if telemetry.failure.kind:
             return made
         self.read_s = now_s - telemetry.age_s
