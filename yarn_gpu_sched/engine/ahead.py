@@ -7,7 +7,7 @@ Without the hold, masters could take what their own gangs need, and all wait for
 from collections.abc import Iterator
 
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.dealing import lowest
+from yarn_gpu_sched.engine.dealing import deal
 from yarn_gpu_sched.engine.finding import find
 from yarn_gpu_sched.engine.limits import forbidden
 from yarn_gpu_sched.engine.repair import Place, begin_hold, free_hold, holds_of
@@ -44,7 +44,7 @@ def _hold(core: Core, want: JobWant, portions: list[Portion]) -> bool:
     assignments: list[Assignment] = []
     for use, kind, count in portions:
         gpus = want.kinds[kind].gpus
-        mask, each = lowest(use.free_mask, gpus, count)
+        mask, each = deal(use, gpus, count)
         parts.append(Part(use, 0, 0, mask, gpus * count))
         assignments += [Assignment(_ANY_KEY, use.server_id, Resource(0, 0, gpus), indices) for indices in each]
     decision = Decision(0, want.job_id, want.record.job.attempt, tuple(assignments), parts=parts)

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from yarn_gpu_sched.engine import ahead, passing, preempting, repair, reserving
 from yarn_gpu_sched.engine.commands import PlaceGang, RefuseJob
 from yarn_gpu_sched.engine.core import Core
-from yarn_gpu_sched.engine.dealing import lowest
+from yarn_gpu_sched.engine.dealing import deal
 from yarn_gpu_sched.engine.events import Pass
 from yarn_gpu_sched.engine.finding import keeps_ceiling
 from yarn_gpu_sched.engine.gathering import form
@@ -278,7 +278,7 @@ def _decision(core: Core, want: JobWant, placement: Placement) -> Decision | Non
     with core.state.transaction() as plan:
         for use, place, count in placement.portions:
             _, gpus, memory_mb, vcores = demand.kinds[place]
-            mask, each = lowest(use.free_mask, gpus, count)
+            mask, each = deal(use, gpus, count)
             part = Part(use, count * memory_mb, count * vcores, mask, count * gpus)
             if not plan.take(part):
                 return None
