@@ -124,6 +124,18 @@ def test_c16_trouble_of_the_driver_is_said_on_standard_output(tmp_path: Path) ->
         assert words in said(simulation, "-x", "-q", code=code)
 
 
+def test_program_hangs_with_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(tmp_path, "1xT4", event("hang", until_s=20))
+    simulation.now_s += 15
+
+    def pass_by(_seconds: float) -> None:
+        simulation.now_s += 1
+
+    monkeypatch.setattr("yarn_gpu_sched.monitor.simulated.smi.time.sleep", pass_by)
+    assert "GPU 0" in said(simulation, "-L")
+    assert simulation.server.seconds == 20
+
+
 def test_vanished_card_is_lost_first_and_the_others_are_counted_anew(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path, "3xT4", event("vanish", gpu=1, renumber_after_s=5))
     simulation.at(11)
