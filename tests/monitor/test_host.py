@@ -63,6 +63,12 @@ def test_impossible_times_give_no_percentage(server: Server) -> None:
     assert percents == [None, None, None, None, None, None, 50.0]
 
 
+@pytest.mark.timeout(20)
+def test_line_of_digits_without_end_takes_no_time(server: Server) -> None:
+    assert [server.read("9" * 5_000 + "x").cpu_percent for _ in range(2)] == [None, None]
+    assert [server.read("9 " * 5_000 + "x").cpu_percent for _ in range(2)] == [None, None]
+
+
 def test_old_kernels_short_line_is_read(server: Server) -> None:
     assert [server.read(cpu).cpu_percent for cpu in ("1 0 1 8", "2 0 1 9", "2 0 x")] == [None, 50.0, None]
 

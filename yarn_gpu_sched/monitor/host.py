@@ -11,10 +11,11 @@ from yarn_gpu_sched.monitor.reading import HostReading
 from yarn_gpu_sched.monitor.small_file import read_small
 
 FILE_BYTES_MAX = 1_048_576
-_CPU = re.compile(rb"cpu +((?:[0-9]{1,20} ?){4,16})(?:\n|\Z)")
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable): +([0-9]{1,15}) kB$", re.MULTILINE)
 # User, nice, system, idle, iowait, irq, softirq, steal. What follows, time of guests, is in user and nice already.
 _COUNTED = 8
+_COUNTED_MIN = 4
+_TICKS_DIGITS_MAX = 20
 _IDLE = slice(3, 5)
 
 
@@ -51,10 +52,13 @@ class HostSource:
         return round(100 * (total - idle) / total, 1) if 0 <= idle <= total and total else None
 
     def _ticks(self) -> _Ticks | None:
-        found = _CPU.match(read_small(self._proc_root / "stat", FILE_BYTES_MAX) or b"")
-        if found is None:
+        first = (read_small(self._proc_root / "stat", FILE_BYTES_MAX) or b"").partition(b"\n")[0]
+        name, *words = first.split() or [b""]
+        counted = words[:_COUNTED]
+        fit = all(word.isdigit() and len(word) <= _TICKS_DIGITS_MAX for word in counted)
+        if name != b"cpu" or len(counted) < _COUNTED_MIN or not fit:
             return None
-        numbers = [int(number) for number in found[1].split()[:_COUNTED]]
+        numbers = [int(word) for word in counted]
         return _Ticks(sum(numbers), sum(numbers[_IDLE]))
 
     def _memory(self) -> tuple[int | None, int | None]:
