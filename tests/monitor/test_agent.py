@@ -153,8 +153,18 @@ async def test_c16_while_gpus_cannot_be_read_from_the_start_cards_are_those_of_b
     assert server.told[0].failure.kind == pb.READ_FAILURE_KIND_NO_DRIVER
 
 
-async def test_its_first_word_says_which_cards_there_are(server: Server) -> None:
+async def test_its_first_word_waits_for_the_first_reading_and_says_which_cards_there_are(server: Server) -> None:
+    read, allowed = server.gpus.read, asyncio.Event()
+
+    async def slowly() -> GpusReading:
+        await allowed.wait()
+        return await read()
+
+    server.gpus.read = slowly  # type: ignore[method-assign] # slower, for once
     server.start()
+    await asyncio.sleep(0.2)
+    assert not server.service.streams
+    allowed.set()
     await server.service.until(lambda: bool(server.service.streams))
     assert [card.index for card in server.service.heard.hello.cards] == [0, 1, 2, 3]
 
@@ -355,9 +365,13 @@ async def test_a_host_that_hangs_holds_nothing_up(server: Server, monkeypatch: p
 
 
 async def test_strays_are_counted_once_the_service_has_named_the_containers(server: Server) -> None:
+    server.service.lists_all = False
     server.gpus.change(1, processes=(process(99),))
     agent = server.start()
     await server.heard()
+    await server.advance(3)
+    assert agent.shown.levels["ygs_monitor_strays"] == 0, "not all containers are named yet"
+    server.service.heard.order(all_=True)
     await server.advance(3)
     assert agent.shown.levels["ygs_monitor_strays"] == 1
     assert agent.strays.ended_total == 0, "nobody is ended unless that is configured"

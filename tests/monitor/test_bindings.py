@@ -129,6 +129,8 @@ async def test_a_list_of_all_forgets_others_also_those_of_a_monitor_before(room:
     assert set(room.files()) == {name(1), name(2)}
     await again.carry_out(all_(bound(2, 1)))
     assert set(room.files()) == {name(2)}
+    await again.carry_out(all_(bound(3, 0)))
+    assert set(room.files()) == set(again.wanted) == {name(3)}
 
 
 async def test_after_a_restart_what_runs_is_not_looked_at_again(room: Room) -> None:

@@ -152,6 +152,13 @@ def test_a_number_that_is_another_process_by_now_is_spared(sleeper: subprocess.P
     assert sleeper.poll() is None
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid(), 2**31 - 1])
-def test_init_and_oneself_and_nobody_are_never_ended(pid: int) -> None:
-    assert not end(GpuProcess(pid, None, "", "", ""))
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+def test_init_and_oneself_are_never_ended(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    monkeypatch.setattr(os, "pidfd_open", opened.append)
+    assert not end(GpuProcess(pid, None, *describe(pid)))
+    assert opened == [], "not even looked at"
+
+
+def test_nobody_is_not_ended() -> None:
+    assert not end(GpuProcess(2**31 - 1, None, "", "", ""))

@@ -143,8 +143,7 @@ class Agent:
         look = Look(began_s, gpus, await self._read_host())
         renumbered = self._place(gpus)
         urgent = self.delta.see(look)
-        if gpus.gpus is not None:
-            self.stream.seen = seen
+        self.stream.seen = seen
         self._count(look)
         await self._see_strays(look)
         if urgent or tell:

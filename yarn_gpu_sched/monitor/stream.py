@@ -135,6 +135,7 @@ class Stream:
             sequence += 1
             telemetry = self._ring.take(self._clock.now_s())
             telemetry.sequence = sequence
+            # What a reading that failed had seen counts with the next one that succeeds.
             if self.seen.stream == self.streams_total and not telemetry.HasField("failure"):
                 orders_seen = self.seen.order
             telemetry.orders_seen = orders_seen
