@@ -165,6 +165,12 @@ def test_until_gpus_are_read_cards_are_where_they_were_last(tmp_path: Path) -> N
     assert [card.index for card in Slots(tmp_path).cards] == [0, None, 1]
 
 
+def test_c19_two_cards_at_one_place_cannot_be() -> None:
+    slots = Slots(None)
+    slots.place([gpu(0, 0), gpu(1, 0), gpu(2, 1)])
+    assert [(card.uuid, card.index) for card in slots.cards] == [(uuid(0), 0), (uuid(2), 1)]
+
+
 def test_one_card_named_twice_has_one_slot() -> None:
     slots = Slots(None)
     slots.place([gpu(0, 0), gpu(0, 1), gpu(1, 2)])

@@ -80,9 +80,11 @@ class Slots:
         """Take what was read: every card that gets one has its slot afterwards, and what changed is kept."""
         shown = {gpu.uuid: gpu for gpu in reversed(list(gpus)) if _can_be(gpu) and not self._is_excluded(gpu)}
         self._indices_anew = False
-        ordered = sorted(shown.values(), key=lambda gpu: gpu.index)
+        # Two at one place cannot be: the first is taken for it, the other for not there.
+        ordered = sorted({gpu.index: gpu for gpu in shown.values()}.values(), key=lambda gpu: gpu.index)
         new = [gpu for gpu in ordered if gpu.uuid not in self._slots]
-        empty = iter([slot for slot, card in enumerate(self.cards) if card.uuid not in shown])
+        there = {gpu.uuid for gpu in ordered}
+        empty = iter([slot for slot, card in enumerate(self.cards) if card.uuid not in there])
         unplaced = [gpu.uuid for gpu in new if not self._give(gpu, next(empty, len(self.cards)))]
         self._say_unplaced(frozenset(unplaced))
         self.now = {self._slots[gpu.uuid]: gpu for gpu in ordered if gpu.uuid in self._slots and gpu.index < GPUS_MAX}
