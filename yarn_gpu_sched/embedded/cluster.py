@@ -23,6 +23,7 @@ from yarn_gpu_sched.embedded.control import Control, start_supervisor
 from yarn_gpu_sched.embedded.errors import ClusterError, plain_path
 from yarn_gpu_sched.embedded.jars import fetch_jars
 from yarn_gpu_sched.embedded.layout import Layout
+from yarn_gpu_sched.embedded.monitored import monitor_name
 from yarn_gpu_sched.embedded.ports import lease_ports
 from yarn_gpu_sched.embedded.record import Record
 from yarn_gpu_sched.embedded.spec import ClusterSpec
@@ -34,9 +35,11 @@ _POLL_S = 0.1
 
 
 def daemon_names(spec: ClusterSpec) -> tuple[str, ...]:
-    """Return the names of a cluster's daemons: "rm", "nn" and "dn" where there is an HDFS, and the servers."""
+    """Return the names of a cluster's daemons: "rm", "nn" and "dn" where there is an HDFS, the servers, and their monitors."""
     hdfs = ("nn", "dn") if spec.hdfs else ()
-    return ("rm", *hdfs, *(server.name for server in spec.server_list()))
+    servers = spec.server_list()
+    monitors = [monitor_name(server) for server in servers if server.gpus and spec.gpu_model]
+    return ("rm", *hdfs, *(server.name for server in servers), *monitors)
 
 
 def default_folder() -> Path:
@@ -294,8 +297,8 @@ class EmbeddedCluster:
         spec = self._asked or self._record().spec
         plain_path("folder", self.folder)
         plain_path("$YGS_CACHE", cache_folder())
-        if spec.binding_dir is not None:
-            plain_path("binding_dir", spec.binding_dir.absolute())
+        if spec.binding_dir is not None or spec.gpu_model:
+            plain_path("binding_dir", (spec.binding_dir or self.folder).absolute())
             plain_path("the folder of bind_gpus.sh", HADOOP_CONF)
         return spec
 

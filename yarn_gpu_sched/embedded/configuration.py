@@ -14,6 +14,7 @@ from yarn_gpu_sched.embedded import java
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
+from yarn_gpu_sched.embedded.monitored import MonitoredServer
 from yarn_gpu_sched.embedded.spec import ClusterSpec, Server
 from yarn_gpu_sched.embedded.supervisor import MARK
 
@@ -58,9 +59,12 @@ class Configuration:
 
     def _write_server(self, server: Server) -> None:
         conf = self.layout.server(server.name) / "conf"
-        self._write_files(conf, self._server_values(server))
+        values = self._server_values(server)
+        if server.gpus and self.spec.gpu_model:
+            values |= self._monitored(server).hadoop_values()
+        self._write_files(conf, values)
         resources = conf / "node-resources.xml"
-        if server.gpus:
+        if server.gpus and not self.spec.gpu_model:
             resources.write_text(render({**read("node-resources"), _GPU: str(server.gpus)}))
         else:
             resources.unlink(missing_ok=True)
@@ -173,14 +177,18 @@ class Configuration:
             "JAVA_TOOL_OPTIONS": " ".join(java.container_flags(self.layout)),
             MARK: self.mark,
         }
-        if self.spec.binding_dir is not None:
+        bindings = self._monitored(server).bindings if self.spec.gpu_model else self.spec.binding_dir
+        if bindings is not None:
             variables["BASH_ENV"] = str(HADOOP_CONF / "bind_gpus.sh")
-            variables["YGS_BINDING_DIR"] = str(self.spec.binding_dir.absolute())
+            variables["YGS_BINDING_DIR"] = str(bindings.absolute())
             variables["YGS_SERVER_GPUS"] = str(server.gpus)
             # Whoever comes by the script sees no GPU instead of all.
             variables["CUDA_VISIBLE_DEVICES"] = "-1"
             variables["NVIDIA_VISIBLE_DEVICES"] = "void"
         return ",".join(f"{name}={value}" for name, value in variables.items())
+
+    def _monitored(self, server: Server) -> MonitoredServer:
+        return MonitoredServer(self.spec, self.layout, server)
 
 
 def read(name: str) -> Values:

@@ -45,6 +45,9 @@ class ClusterSpec:
     vcores           of each server, simulated
     service_address  `host:port` of the scheduling service, written as `ygs.service-address`; None leaves the default
     binding_dir      folder from which containers learn their GPUs; None: no binding, containers see what they please
+    gpu_model        simulated cards of this model ("V100"; `yarn_gpu_sched.monitor.simulated`) on the GPU servers: the
+                     NodeManagers discover them with their GPU plugin, and each such server has a monitor, which
+                     delivers the bindings. The service has to run with `local_monitors`. Empty: GPUs are only a number
     scheduler_class  of the ResourceManager; STOCK_SCHEDULER needs neither shim nor service
     extra_classpath  jars or folders before Hadoop's own on the ResourceManager's class path. When the scheduler is
                      GANG_SCHEDULER and this is empty, the shim's jar is looked for (`shim_jar`)
@@ -62,6 +65,7 @@ class ClusterSpec:
     vcores: int = 32
     service_address: str | None = None
     binding_dir: Path | None = None
+    gpu_model: str = ""
     scheduler_class: str = GANG_SCHEDULER
     extra_classpath: tuple[Path, ...] = ()
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -85,6 +89,8 @@ class ClusterSpec:
             f"{MEMORY_MB_MIN} or more, in MiB",
         )
         _check(1 <= self.vcores < 2**31, "vcores", self.vcores, "1 or more")
+        one_way = not (self.gpu_model and self.binding_dir is not None)
+        _check(one_way, "binding_dir", self.binding_dir, "left out with gpu_model: monitors deliver bindings")
         names = {server.name for server in self.server_list()}
         for name, (gpus, rack) in self.changed.items():
             _check(name in names, "changed server", name, f"one of {', '.join(sorted(names))}")

@@ -17,7 +17,9 @@ from yarn_gpu_sched.embedded.control import Control
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.jars import HadoopJars
 from yarn_gpu_sched.embedded.layout import Layout
+from yarn_gpu_sched.embedded.monitored import MonitoredServer, monitor_name, python_environment
 from yarn_gpu_sched.embedded.record import Record
+from yarn_gpu_sched.embedded.spec import Server
 
 Progress = Callable[[str], None]
 _POLL_S = 0.1
@@ -55,6 +57,10 @@ class Startup:
         self.progress(f"starting {len(servers)} NodeManagers")
         for server in servers:
             self._start(server.name, "nm", self.layout.server(server.name) / "conf")
+        if spec.gpu_model:
+            self.progress("starting a monitor on each server with GPUs")
+            for server in filter(lambda one: one.gpus, servers):
+                self._start_monitor(server)
         if spec.hdfs:
             self.progress("starting HDFS")
             self._prepare_namenode()
@@ -86,6 +92,10 @@ class Startup:
     def _start(self, name: str, role: str, conf: Path, *arguments: str) -> None:
         argv = java.daemon(self.record.spec, self.layout, self.jars, role, conf)
         self.control.start(name, [*argv, *arguments], daemon_environment(self.layout))
+
+    def _start_monitor(self, server: Server) -> None:
+        argv = MonitoredServer(self.record.spec, self.layout, server).monitor(self.record.ports["nm_web"])
+        self.control.start(monitor_name(server), argv, python_environment(daemon_environment(self.layout)))
 
     def _prepare_namenode(self) -> None:
         # Formatting takes a JVM's start and comes to the same each time: once a version is enough.

@@ -61,7 +61,7 @@ class Gpus:
         message = host_message(view, now_s)
         telemetry = self._fleet.hosts.get(view.host)
         if telemetry is not None:
-            add_samples(message, telemetry, now_s)
+            add_samples(message, telemetry, self._fleet.bound_s, now_s)
         return message
 
     async def list_idle(self, _request: gpu_pb2.ListIdleRequest) -> gpu_pb2.ListIdleResponse:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from yarn_gpu_sched.protocol.v1 import gpu_pb2
 from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry
 
 
-def add_samples(message: gpu_pb2.ServerHealth, telemetry: HostTelemetry, now_s: float) -> None:
-    """Add samples with their age, cards, and how long each GPU has not been used by its holder.
+def add_samples(
+    message: gpu_pb2.ServerHealth, telemetry: HostTelemetry, bound_s: Mapping[str, float], now_s: float
+) -> None:
+    """Add samples with their age, cards, and how long each GPU has not been used by its holder; ``bound_s``: since when that has it.
 
     The sample of a GPU of which nothing was told lately is as old as the newest reading: what did not change is not told.
     """
@@ -26,4 +30,4 @@ def add_samples(message: gpu_pb2.ServerHealth, telemetry: HostTelemetry, now_s: 
         gpu.sample_age_s = max(0.0, now_s - telemetry.read_s)
         since_s = telemetry.unused_since_s.get(gpu.slot)
         if since_s is not None and gpu.job_id:
-            gpu.idle_s = max(0.0, now_s - since_s)
+            gpu.idle_s = max(0.0, now_s - max(since_s, bound_s.get(gpu.container_id, since_s)))
