@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,82 @@ async def test_c18_slices_are_no_gpus_and_the_difference_to_what_yarn_counts_is_
         ["mig"],
         False,
     )
+
+
+async def test_memory_of_which_the_driver_lists_no_process_is_its_holders_and_a_strangers_where_there_is_none(
+    service: Service, gpus: gpu_pb2_grpc.GpuServiceAsyncStub, link: Link, channel: aio.Channel, clock: FakeClock
+) -> None:
+    monitor = await PlayedMonitor(channel, A1).start()
+    await link().open(server(f"{A1}:45454"), job(), container(server_id=f"{A1}:45454", gpu_indices=(0,)), asks(count=0))
+    await settled(service)
+    await monitor.tell(sample(0, memory_used_mb=9_000), sample(1, memory_used_mb=9_000), sample(2, memory_used_mb=512))
+    await until_listed(gpus, lambda servers: servers[0].gpus[1].clearing)
+    clock.advance(61.0)
+    await until_listed(gpus, lambda servers: servers[0].gpus[1].health == gpu_pb2.GPU_HEALTH_SUSPECT)
+    (one,) = await listed(gpus)
+    assert [gpu.clearing for gpu in one.gpus] == [False, True, False, False]
+    assert [list(gpu.faults) for gpu in one.gpus] == [[], ["not_free"], [], []]
+
+
+async def test_c19_while_samples_are_dropped_the_one_before_them_ages(
+    gpus: gpu_pb2_grpc.GpuServiceAsyncStub, link: Link, channel: aio.Channel, clock: FakeClock
+) -> None:
+    monitor = await PlayedMonitor(channel, A1).start()
+    await link().open(server(f"{A1}:45454"))
+    await monitor.tell(sample(0, sm_percent=7), sample(1))
+    await until_listed(gpus, lambda servers: bool(servers) and servers[0].gpus[0].HasField("sample"))
+    clock.advance(20.0)
+    await monitor.tell(sample(0, sm_percent=4_294_967_295), sample(1))
+    await until_listed(gpus, lambda servers: servers[0].gpus[1].sample_age_s == 0.0)
+    first, second = (await listed(gpus))[0].gpus[:2]
+    assert (first.sample.sm_percent, first.sample_age_s, second.sample_age_s) == (7, 20.0, 0.0)
+    await monitor.tell(sample(0, sm_percent=8))
+    await until_listed(gpus, lambda servers: servers[0].gpus[0].sample.sm_percent == 8)
+    assert (await listed(gpus))[0].gpus[0].sample_age_s == 0.0
+
+
+@pytest.mark.parametrize("readings", [1, 3, 5])
+async def test_so_many_bad_readings_count_as_the_setting_says(settings: Settings, readings: int) -> None:
+    async with started(settings.model_copy(update={"gpu_suspect_after_readings": readings})) as (
+        service,
+        gpus,
+        channel,
+    ):
+        await RawLink(channel).open(server(f"{A1}:45454"), server(f"{LONG}:45454"))
+        await settled(service)
+        slow, dark = await PlayedMonitor(channel, A1).start(), await PlayedMonitor(channel, LONG).start()
+        failure = monitor_pb2.ReadFailure(kind=monitor_pb2.READ_FAILURE_KIND_TIMED_OUT)
+        for number in range(readings):
+            assert not service.engine.hosts(only=LONG)[0][0].unknown
+            assert (await listed(gpus, A1))[0].gpus[0].health == gpu_pb2.GPU_HEALTH_OK
+            await slow.tell(sample(0, throttle_reasons=["hw_slowdown"]) if not number else sample(1))
+            await dark.tell(failure=failure)
+            await until(partial(has_counted, service, number + 1))
+        assert service.engine.hosts(only=LONG)[0][0].unknown
+        assert (await listed(gpus, A1))[0].gpus[0].health == gpu_pb2.GPU_HEALTH_SUSPECT
+
+
+def has_counted(service: Service, bad_readings: int) -> bool:
+    """Tell whether so many in a row are counted of the first GPU of the one server, and of the other server."""
+    one, other = (service.engine.hosts(only=host)[0][0].record for host in (A1, LONG))
+    return one.gpus[0].bad == other.bad == bad_readings
+
+
+async def test_a_server_that_can_be_read_again_is_shown_as_unreadable_until_it_is_placed_on(
+    service: Service, gpus: gpu_pb2_grpc.GpuServiceAsyncStub, link: Link, channel: aio.Channel, clock: FakeClock
+) -> None:
+    monitor = await PlayedMonitor(channel, A1).start()
+    await link().open(server(f"{A1}:45454"))
+    await settled(service)
+    for _ in range(3):
+        await monitor.tell(failure=monitor_pb2.ReadFailure(kind=monitor_pb2.READ_FAILURE_KIND_TIMED_OUT, detail="hung"))
+    await until_listed(gpus, lambda servers: servers[0].failure == "timed_out: hung")
+    await until(lambda: service.engine.hosts(only=A1)[0][0].unknown)
+    await monitor.tell(sample(0))
+    await until_listed(gpus, lambda servers: "can be read again" in servers[0].failure)
+    assert (await listed(gpus))[0].telemetry == gpu_pb2.TELEMETRY_STATE_UNREADABLE
+    for _ in range(3):
+        clock.advance(20.0)
+        await monitor.tell(sample(0))
+    await until_listed(gpus, lambda servers: servers[0].telemetry == gpu_pb2.TELEMETRY_STATE_LIVE)
+    assert (await listed(gpus))[0].failure == ""

@@ -14,7 +14,7 @@ from yarn_gpu_sched.engine.health_book import fitness_of, gpu_of
 from yarn_gpu_sched.engine.keeping import let_go
 from yarn_gpu_sched.engine.repair import free_hold, hold_again
 from yarn_gpu_sched.engine.server_news import server_differs
-from yarn_gpu_sched.model.health import SLOTS_MAX, HostRecord, Telemetry
+from yarn_gpu_sched.model.health import SLOTS_MAX, UNLISTED, HostRecord, Telemetry
 from yarn_gpu_sched.model.server_use import Fitness, ServerUse, indices_of, mask_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def follow(core: Core, record: HostRecord) -> None:
     holders = [container for use in servers for container in use.containers.values()]
     for gpu in record.gpus:
         mine = {one.container_id for one in holders if gpu.slot in one.gpu_indices}
-        foreign = bool(servers) and any(name not in mine for name in gpu.occupants)
+        known = mine | {UNLISTED} if mine else mine
+        foreign = bool(servers) and any(name not in known for name in gpu.occupants)
         occupy(gpu, foreign=foreign, now_s=core.now_s, settings=core.settings)
     note_time(core, record)
     core.health.touched[record.host] = None

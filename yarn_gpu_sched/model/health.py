@@ -8,6 +8,8 @@ SLOTS_MAX = 64
 """GPUs of a server."""
 XIDS_KEPT = 16
 """Xid events of a GPU that are remembered."""
+UNLISTED = "memory is in use, and no process is listed"
+"""Who holds a GPU of which the driver does not say whose processes are on it: its holder, if it has one."""
 
 
 class Telemetry(enum.Enum):

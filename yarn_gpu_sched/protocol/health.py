@@ -1,20 +1,23 @@
 """From views of the health of GPUs to messages."""
 
 from yarn_gpu_sched.engine.views import GpuView, HostView
-from yarn_gpu_sched.model.health import Mark
+from yarn_gpu_sched.model.health import Mark, Telemetry
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.enums import GPU_HEALTH_NUMBERS, TELEMETRY_NUMBERS
 from yarn_gpu_sched.protocol.v1 import gpu_pb2
+
+READABLE_AGAIN = "they can be read again; nothing new is placed until that has lasted"
 
 
 def host_message(view: HostView, now_s: float) -> gpu_pb2.ServerHealth:
     """Convert the health of a server."""
     record = view.record
+    again = record.unreadable and record.telemetry is Telemetry.LIVE
     message = gpu_pb2.ServerHealth(
         host=view.host,
         server_id=view.server_id,
-        telemetry=TELEMETRY_NUMBERS[record.telemetry],
-        failure=one_line(record.detail),
+        telemetry=TELEMETRY_NUMBERS[Telemetry.UNREADABLE if again else record.telemetry],
+        failure=READABLE_AGAIN if again else one_line(record.detail),
         gpus_counted=view.gpus_counted,
         gpus_healthy=view.gpus_healthy,
         gpus_over_committed=view.gpus_over_committed,

@@ -290,6 +290,7 @@ def _limits(settings: Settings) -> Limits:
         idle_below_percent=settings.idle_below_percent,
         idle_after_s=settings.idle_after_s,
         silent_after_s=settings.monitor_silent_after_s,
+        bad_readings=settings.gpu_suspect_after_readings,
     )
 
 

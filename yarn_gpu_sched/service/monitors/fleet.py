@@ -35,13 +35,15 @@ class Limits(msgspec.Struct, frozen=True):
     """What counts as free, as not used, and as silent.
 
     A GPU on which no process is listed is free with up to so much memory in use, MiB; it is not used below so many percent for so
-    many seconds; a server whose monitor was not heard for so many seconds is silent.
+    many seconds; a server whose monitor was not heard for so many seconds is silent. ``bad_readings``: so many in a row the engine
+    wants to hear of.
     """
 
     free_memory_mb_max: int = 512
     idle_below_percent: int = 5
     idle_after_s: float = 1_800.0
     silent_after_s: float = 30.0
+    bad_readings: int = 3
 
 
 class Fleet:
@@ -59,6 +61,7 @@ class Fleet:
         self._metrics = metrics
         self._silent_after_s = limits.silent_after_s
         self._free_memory_mb_max = limits.free_memory_mb_max
+        self._bad_readings = limits.bad_readings
         self._orders: dict[str, Orders] = {}
         self._host_of: dict[str, str] = {}
         self.bound_s: dict[str, float] = {}
@@ -92,7 +95,9 @@ class Fleet:
         known = self.hosts.get(host)
         if known is None:
             self._forget_one()
-            known = self.hosts[host] = HostTelemetry(host, self._free_memory_mb_max, self.idle.below_percent)
+            known = self.hosts[host] = HostTelemetry(
+                host, self._free_memory_mb_max, self.idle.below_percent, self._bad_readings
+            )
             self._orders[host] = Orders()
             for container in self._engine.containers_on(host):
                 self._rebound.setdefault(container.job_id, {})[container.container_id] = None

@@ -13,10 +13,11 @@ def add_samples(
 ) -> None:
     """Add samples with their age, cards, and how long each GPU has not been used by its holder; ``bound_s``: since when that has it.
 
-    The sample of a GPU of which nothing was told lately is as old as the newest reading: what did not change is not told.
+    The sample of a GPU of which nothing was told lately is as old as the newest reading: what did not change is not told. Where the
+    newest sample was dropped, the one before it ages.
     """
     message.age_s = max(0.0, now_s - telemetry.heard_s)
-    message.failure = telemetry.failure
+    message.failure = telemetry.failure or message.failure
     message.simulated = telemetry.simulated
     if telemetry.host_sample is not None:
         message.host_sample.CopyFrom(telemetry.host_sample)
@@ -27,7 +28,8 @@ def add_samples(
         if sample is None or telemetry.read_s is None:
             continue
         gpu.sample.CopyFrom(sample.message)
-        gpu.sample_age_s = max(0.0, now_s - telemetry.read_s)
+        read_s = sample.read_s if gpu.slot in telemetry.aging else telemetry.read_s
+        gpu.sample_age_s = max(0.0, now_s - read_s)
         since_s = telemetry.unused_since_s.get(gpu.slot)
         if since_s is not None and gpu.job_id:
             gpu.idle_s = max(0.0, now_s - max(since_s, bound_s.get(gpu.container_id, since_s)))

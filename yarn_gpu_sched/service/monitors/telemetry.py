@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from yarn_gpu_sched.engine import events
-from yarn_gpu_sched.model.health import Fault, GpuReport, Telemetry
+from yarn_gpu_sched.model.health import UNLISTED, Fault, GpuReport, Telemetry
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
 from yarn_gpu_sched.service.monitors.believable import impossible
@@ -15,10 +15,6 @@ from yarn_gpu_sched.service.monitors.believable import impossible
 SLOWED_BY_HARDWARE = frozenset({"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
 """NVML's reasons for low clocks that speak of broken cooling or power."""
 
-BAD_REPORTS = 3
-"""A bad reading is passed on so many times in a row: the engine counts them."""
-
-UNLISTED = "memory is in use, and no process is listed"
 NVLINK_SCORE, BOARD_SCORE = 100, 60
 _LINK_SCORES = {
     monitor_pb2.LINK_KIND_NVLINK: NVLINK_SCORE,
@@ -50,10 +46,11 @@ class HostTelemetry:
     """What a monitor has told of its server. Times are by the service's clock.
 
     ``heard_s``: when it last spoke. ``unused_since_s``: since when a GPU has not been used, by slot; not there: it is used, or
-    nobody can tell. ``lies`` counts samples that were dropped, by field.
+    nobody can tell. ``lies`` counts samples that were dropped, by field; ``aging`` are the slots whose newest one was.
+    A bad reading is passed on ``bad_reports`` times in a row: the engine counts them.
     """
 
-    def __init__(self, host: str, free_memory_mb_max: int, idle_below_percent: int) -> None:
+    def __init__(self, host: str, free_memory_mb_max: int, idle_below_percent: int, bad_reports: int = 3) -> None:
         self.host = host
         self.cards: dict[int, monitor_pb2.Card] = {}
         self.samples: dict[int, Sample] = {}
@@ -64,9 +61,11 @@ class HostTelemetry:
         self.read_s: float | None = None
         self.unused_since_s: dict[int, float] = {}
         self.lies: dict[str, int] = {}
+        self.aging: set[int] = set()
         self.silent = False
         self._free_memory_mb_max = free_memory_mb_max
         self._idle_below_percent = idle_below_percent
+        self._bad_reports = bad_reports
         self._told: dict[int, GpuReport] = {}
         self._bad: dict[int, int] = {}
         self._failed = 0
@@ -98,7 +97,9 @@ class HostTelemetry:
             self.host_sample = telemetry.host
         slots = {sample.slot for sample in telemetry.gpus if self._take_sample(sample)}
         slots |= (
-            self.cards.keys() if telemetry.cards else {slot for slot, bad in self._bad.items() if bad < BAD_REPORTS}
+            self.cards.keys()
+            if telemetry.cards
+            else {slot for slot, bad in self._bad.items() if bad < self._bad_reports}
         )
         xids: dict[int, tuple[int, ...]] = {}
         for event in telemetry.xids:
@@ -131,7 +132,9 @@ class HostTelemetry:
             if name in self.lies or len(self.lies) < LIES_MAX:
                 self.lies[name] = self.lies.get(name, 0) + 1
         if field:
+            self.aging.add(sample.slot)
             return False
+        self.aging.discard(sample.slot)
         assert self.read_s is not None
         self.samples[sample.slot] = Sample(sample, self.read_s)
         if not sample.HasField("sm_percent") or sample.sm_percent >= self._idle_below_percent:
@@ -149,8 +152,8 @@ class HostTelemetry:
             return [events.TelemetryChanged(now_s=now_s, host=self.host, telemetry=Telemetry.LIVE)]
         name = monitor_pb2.ReadFailureKind.Name(failure.kind).removeprefix("READ_FAILURE_KIND_").lower()
         detail = one_line(f"{name}: {failure.detail}" if failure.detail else name)
-        self._failed = min(self._failed + 1, BAD_REPORTS + 1)
-        if self._failed > BAD_REPORTS and detail == self.failure:
+        self._failed = min(self._failed + 1, self._bad_reports + 1)
+        if self._failed > self._bad_reports and detail == self.failure:
             return []
         self.failure = detail
         self.unused_since_s.clear()
@@ -170,7 +173,7 @@ class HostTelemetry:
             if not bad:
                 del self._bad[slot]
             self._told[slot] = report
-            if not same or slot in xids or self._bad.get(slot, BAD_REPORTS + 1) <= BAD_REPORTS:
+            if not same or slot in xids or self._bad.get(slot, self._bad_reports + 1) <= self._bad_reports:
                 reports.append(msgspec.structs.replace(report, xids=xids.get(slot, ())))
         return reports
 
