@@ -3,93 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.monitor.server import gpu, gpus, process, uuid
-from yarn_gpu_sched.monitor.agent import Agent
-from yarn_gpu_sched.monitor.clock import FakeClock
-from yarn_gpu_sched.monitor.fake import FakeGpus, FakeHost, FakeService
+from tests.monitor.server import gpu, process, uuid
+from tests.monitor.watched import CONTAINER, JOB, Server, binding, watched_server
 from yarn_gpu_sched.monitor.reading import Failure, FailureKind, GpusReading
-from yarn_gpu_sched.monitor.settings import Settings
-from yarn_gpu_sched.protocol.v1 import monitor_pb2 as pb
-
-CONTAINER = "container_1700000000000_0001_01_000002"
-JOB = "application_1700000000000_0001"
-
-
-class Server:
-    """One server: its GPUs, its monitor, and the service that hears it."""
-
-    def __init__(self, service: FakeService, directory: Path) -> None:
-        self.service = service
-        self.clock = FakeClock(1_000.0)
-        self.gpus = FakeGpus(gpus(4))
-        self.host = FakeHost()
-        self.directory = directory
-        self.agent: Agent | None = None
-        self._running: asyncio.Task[None] | None = None
-
-    def start(self, **settings: object) -> Agent:
-        found = {
-            "service": self.service.target,
-            "host": "gpu1",
-            "state_dir": str(self.directory / "state"),
-            "binding_dir": str(self.directory / "bindings"),
-        }
-        chosen = Settings(**(found | settings))  # type: ignore[arg-type] # checked by pydantic
-        self.agent = Agent(chosen, self.gpus, self.host, self.clock)
-        self._running = asyncio.ensure_future(self.agent.run())
-        return self.agent
-
-    async def kill(self) -> None:
-        """End it without a word, as kill -9 does."""
-        if self._running is not None and self.agent is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
-            self.agent.close()
-        self._running = None
-
-    async def heard(self, streams: int = 1) -> None:
-        """Wait until the service has heard of all GPUs on the so manieth stream."""
-        await self.service.until(
-            lambda: len(self.service.streams) >= streams and len(self.service.heard.cards()) == 4 and bool(self.told)
-        )
-
-    @property
-    def told(self) -> list[pb.Telemetry]:
-        return self.service.heard.told
-
-    async def advance(self, seconds: float) -> None:
-        """Let time pass in steps, so that what runs in threads and over loopback keeps up."""
-        for _ in range(round(seconds * 2)):
-            await self.clock.advance(0.5)
-            await asyncio.sleep(0.005)
-
-    async def advance_until(self, what: str, seconds_max: float = 30) -> float:
-        """Let time pass until a condition of `self` holds; return the seconds."""
-        passed_s = 0.0
-        while not eval(what, {"self": self, "pb": pb, "uuid": uuid}):  # noqa: S307 - written in this file
-            assert passed_s < seconds_max, f"never: {what}"
-            await self.advance(0.5)
-            passed_s += 0.5
-        return passed_s
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with FakeService() as service:
-        made = Server(service, tmp_path)
+    async with watched_server(tmp_path) as made:
         yield made
-        await made.kill()
-
-
-def binding(*slots: int, container_id: str = CONTAINER) -> pb.Binding:
-    return pb.Binding(container_id=container_id, job_id=JOB, slots=slots)
 
 
 async def test_it_says_who_it_is_and_all_it_knows(server: Server) -> None:
@@ -137,36 +65,6 @@ async def test_c16_gpus_that_cannot_be_read_are_told_each_reading_and_slots_stay
     await server.advance_until("not self.told[-1].HasField('failure')")
     assert agent.slots.vanished == []
     assert agent.shown.failed_reads == {"driver_mismatch": agent.shown.failed_reads["driver_mismatch"]}
-
-
-async def test_c16_while_gpus_cannot_be_read_from_the_start_cards_are_those_of_before_and_none_has_vanished(
-    server: Server,
-) -> None:
-    server.start()
-    await server.heard()
-    await server.kill()
-    server.gpus.failure = Failure(FailureKind.NO_DRIVER)
-    server.start()
-    await server.service.until(lambda: len(server.service.streams) == 2 and bool(server.told))
-    assert [card.index for card in server.service.heard.hello.cards] == [0, 1, 2, 3]
-    assert not server.told[0].cards
-    assert server.told[0].failure.kind == pb.READ_FAILURE_KIND_NO_DRIVER
-
-
-async def test_its_first_word_waits_for_the_first_reading_and_says_which_cards_there_are(server: Server) -> None:
-    read, allowed = server.gpus.read, asyncio.Event()
-
-    async def slowly() -> GpusReading:
-        await allowed.wait()
-        return await read()
-
-    server.gpus.read = slowly  # type: ignore[method-assign] # slower, for once
-    server.start()
-    await asyncio.sleep(0.2)
-    assert not server.service.streams
-    allowed.set()
-    await server.service.until(lambda: bool(server.service.streams))
-    assert [card.index for card in server.service.heard.hello.cards] == [0, 1, 2, 3]
 
 
 async def test_an_order_is_not_seen_by_a_reading_that_failed(server: Server) -> None:
@@ -260,67 +158,6 @@ async def test_a_checkpoint_is_told_and_what_was_seen_before_is_no_news(server: 
     assert not any(told.checkpointed_container_ids for told in server.told)
 
 
-async def test_c20_an_xid_while_the_service_is_away_is_told_with_its_age(server: Server) -> None:
-    server.start()
-    await server.heard()
-    await server.advance(2)
-    port = server.service.port
-    await server.service.close()
-    server.gpus.xid(uuid(2), 79)
-    await server.advance(2)
-    for used_mb in range(100, 200, 10):
-        server.gpus.change(0, memory_used_mb=used_mb)
-        await server.advance(5)
-    async with FakeService(port=port) as server.service:
-        for _ in range(200):
-            if server.service.streams and any(told.xids for told in server.told):
-                break
-            await server.advance(0.5)
-            await asyncio.sleep(0.05)
-        (xid,) = [each for told in server.told for each in told.xids]
-        assert (xid.slot, xid.xid) == (2, 79)
-        assert xid.age_s > 50
-        assert sum(told.dropped for told in server.told) >= 8
-        assert server.service.heard.gpus()[0].memory_used_mb == 190
-        assert server.told[0].age_s < 2
-        await server.kill()
-
-
-async def test_killed_and_started_again_it_has_the_same_slots_and_bindings(server: Server) -> None:
-    server.service.bindings = [binding(0, 3)]
-    server.start()
-    await server.heard()
-    await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').exists()")
-    content = (server.directory / "bindings" / CONTAINER).read_text()
-    await server.kill()
-    server.gpus.remove(1)
-    server.gpus.change(0, processes=(process(5, CONTAINER),), memory_used_mb=9_000)
-    server.start()
-    await server.heard(2)
-    await server.advance_until("len(self.service.heard.gpus()) == 3")
-    assert set(server.service.heard.gpus()) == {0, 2, 3}
-    assert (server.directory / "bindings" / CONTAINER).read_text() == content
-    assert not any(told.refusals for told in server.told)
-
-
-async def test_a_service_that_breaks_off_is_told_everything_again_on_the_next_stream(server: Server) -> None:
-    server.start()
-    await server.heard()
-    await server.advance_until("len(self.service.heard.gpus()) == 4")
-    server.service.heard.end()
-    await server.advance_until("len(self.service.streams) == 2 and len(self.service.heard.gpus()) == 4")
-    assert server.told[0].sequence == 1
-    assert server.told[-1].orders_seen <= 1
-
-
-async def test_a_second_monitor_of_a_vanished_card_shows_the_empty_slot(server: Server) -> None:
-    server.start()
-    await server.heard()
-    server.gpus.remove(1)
-    await server.advance_until("not self.service.heard.cards()[1].HasField('index')")
-    assert [card.index for card in server.service.heard.cards()] == [0, 0, 1, 2]
-
-
 async def test_places_move_and_files_by_place_follow(server: Server) -> None:
     server.service.bindings = [binding(0, 3)]
     server.start(binding_names="index")
@@ -330,25 +167,6 @@ async def test_places_move_and_files_by_place_follow(server: Server) -> None:
     assert file.read_text().startswith("0,3\n")
     server.gpus.remove(1)
     await server.advance_until(f"(self.directory / 'bindings' / '{CONTAINER}').read_text().startswith('0,2')")
-
-
-async def test_the_service_may_be_away_from_the_start(tmp_path: Path) -> None:
-    async with FakeService() as service:
-        port = service.port
-    absent = FakeService(port=port)
-    server = Server(absent, tmp_path)
-    agent = server.start()
-    await server.advance(10)
-    assert agent.shown.levels["ygs_monitor_connected"] == 0
-    assert len(agent.slots.cards) == 4
-    async with absent:
-        for _ in range(200):
-            if absent.streams and absent.heard.gpus():
-                break
-            await server.advance(0.5)
-            await asyncio.sleep(0.05)
-        assert len(absent.heard.cards()) == 4
-        await server.kill()
 
 
 async def test_a_host_that_hangs_holds_nothing_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,22 +193,6 @@ async def test_strays_are_counted_once_the_service_has_named_the_containers(serv
     await server.advance(3)
     assert agent.shown.levels["ygs_monitor_strays"] == 1
     assert agent.strays.ended_total == 0, "nobody is ended unless that is configured"
-
-
-async def test_an_error_of_any_part_ends_the_whole(server: Server) -> None:
-    agent = server.start()
-    await server.heard()
-
-    async def broken() -> GpusReading:
-        raise RuntimeError("a fault of the monitor")
-
-    server.gpus.read = broken  # type: ignore[method-assign] # broken for this test
-    await server.advance(2)
-    assert server._running is not None
-    assert server._running.done()
-    with contextlib.suppress(ExceptionGroup):
-        await server._running
-    assert agent is server.agent
 
 
 async def test_a_gpu_with_a_name_that_is_held_shows_its_job(server: Server) -> None:

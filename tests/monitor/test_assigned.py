@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.monitor.server import gpu, gpus, process, uuid
-from tests.monitor.test_agent import CONTAINER, Server, binding
 from tests.monitor.test_bindings import Room, all_, bound, name, order
+from tests.monitor.watched import CONTAINER, Server, binding
 from yarn_gpu_sched.monitor.assigned import NodeManagerWatch
 from yarn_gpu_sched.monitor.fake import FakeService
 from yarn_gpu_sched.monitor.node_manager import Device, NodeDevices, NodeManagerSilent
