@@ -87,8 +87,11 @@ class HostTelemetry:
         made = self._take_failure(telemetry, now_s)
         if was_silent and not made:
             made.append(events.TelemetryChanged(now_s=now_s, host=self.host, telemetry=Telemetry.LIVE))
-        if telemetry.failure.kind:
-            return made
+        xids: dict[int, tuple[int, ...]] = {}
+        for event in telemetry.xids:
+            xids[event.slot] = (*xids.get(event.slot, ()), event.xid)
+        if telemetry.failure.kind:  # events are told once, whatever else cannot be
+            return made + self._report(now_s, self._changed_reports(xids, xids), ())
         self.read_s = now_s - telemetry.age_s
         if telemetry.cards or telemetry.no_cards:
             self._take_cards(telemetry.cards)
@@ -101,9 +104,6 @@ class HostTelemetry:
             if telemetry.cards
             else {slot for slot, bad in self._bad.items() if bad < self._bad_reports}
         )
-        xids: dict[int, tuple[int, ...]] = {}
-        for event in telemetry.xids:
-            xids[event.slot] = (*xids.get(event.slot, ()), event.xid)
         return made + self._report(now_s, self._changed_reports({*slots, *xids}, xids), released)
 
     def _live(self, now_s: float) -> events.TelemetryChanged:
