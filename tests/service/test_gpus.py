@@ -108,7 +108,9 @@ async def test_a_server_is_shown_with_cards_samples_holders_and_how_long_they_ar
     assert [gpu.job_id for gpu in one.gpus] == ["job-1", "job-1", "", ""]
     assert [gpu.card.uuid for gpu in one.gpus] == [f"GPU-{A1}-{slot}" for slot in range(4)]
     assert [round(gpu.sample_age_s, 1) for gpu in one.gpus[:3]] == [20.5] * 3
-    assert [gpu.idle_s if gpu.HasField("idle_s") else None for gpu in one.gpus] == [None, 20.5, None, None]
+    assert [gpu.idle_s if gpu.HasField("idle_s") else None for gpu in one.gpus] == [None, 20.0, None, None], (
+        "since its holder has had it"
+    )
     assert not one.gpus[2].sample.HasField("power_w"), "not available is absent"
     assert not one.gpus[3].HasField("sample")
 
