@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
-from yarn_gpu_sched.engine.events import GpusReported, Marked, Pass, TelemetryChanged
+from yarn_gpu_sched.engine.events import GpusReported, IdleReported, Marked, Pass, TelemetryChanged
 from yarn_gpu_sched.engine.views import GpuView, HostView
 from yarn_gpu_sched.model.health import Fault, GpuReport, Health, Mark, MarkAction, Telemetry
 
@@ -69,6 +69,7 @@ def watched(settings: EngineSettings) -> World:
     world.ask("gang", ask(2, worker(2)))
     world.run()
     world.now_s = 5.0
+    world.apply(IdleReported(now_s=5.0, job_id="gang", idle=True))
     world.release(world.live("gang")[0].container_id, lost=True)
     world.mark("s2", MarkAction.DRAIN)
     world.mark("s2", MarkAction.QUARANTINE, 3)

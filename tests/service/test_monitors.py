@@ -43,6 +43,7 @@ def health(service: Service, slot: int) -> Health:
 
 async def test_a_monitor_that_connects_makes_its_server_live(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await until(lambda: service.engine.hosts(only=HOST)[1] == 1)
     assert host(service).record.telemetry is Telemetry.NONE
     await monitor().hello()
     await until(lambda: host(service).record.telemetry is Telemetry.LIVE)

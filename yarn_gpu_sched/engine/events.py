@@ -138,6 +138,13 @@ class CheckpointReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
     job_id: str
 
 
+class IdleReported(Event, frozen=True, gc=False, tag=True, kw_only=True):
+    """A running job uses none of its GPUs, so it counts as borrowed; or it does use some again. Unknown or not running: ignored."""
+
+    job_id: str
+    idle: bool
+
+
 class TelemetryChanged(Event, frozen=True, gc=False, tag=True, kw_only=True):
     """The state of a server's telemetry, told when it changes, and for each failed reading while it is `UNREADABLE`.
 
@@ -192,6 +199,7 @@ AnyEvent = (
     | VirtualClusterRemoved
     | PreemptionModeChanged
     | CheckpointReported
+    | IdleReported
     | TelemetryChanged
     | GpusReported
     | Marked

@@ -88,6 +88,12 @@ def loans_of(core: Core, vc: str, partition: str) -> Loans:
     return found
 
 
+def idle_loans(core: Core, vc: str, partition: str) -> Loans:
+    """Say who of those who borrow is idle: these may be stopped though their queue is not above its quota."""
+    idle = [one for one in loans_of(core, vc, partition).all if one.record.tenure.idle]
+    return Loans(idle, core.settings.preempt_spare_after, core.now_s)
+
+
 def _may_be_stopped(one: Borrowed, most: int) -> bool:
     """Tell whether who borrows may be stopped at all, some time; ``most``: nobody is more often."""
     record = one.record
@@ -120,7 +126,9 @@ def _charge(core: Core, vc: str, partition: str) -> list[Borrowed]:
     borrowed = []
     for record in sorted(core.running_in[vc].values(), key=_by_start):
         for one in _units(core, record, partition):
-            if one.gpus <= left:
+            if record.tenure.idle:
+                borrowed.append(one)  # who uses nothing holds what is not needed, and charges the quota with nothing
+            elif one.gpus <= left:
                 left -= one.gpus
             elif not one.single or not one.containers[0].application_master:
                 borrowed.append(one)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from yarn_gpu_sched.engine import reserving
 from yarn_gpu_sched.engine.causes import headroom
 from yarn_gpu_sched.engine.commands import StopContainers, WarnJob
-from yarn_gpu_sched.engine.events import CheckpointReported, PreemptionModeChanged
+from yarn_gpu_sched.engine.events import CheckpointReported, IdleReported, PreemptionModeChanged
 from yarn_gpu_sched.engine.keeping import hand_over, keep, kept_for, let_go, place_beside_kept
 from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
@@ -352,6 +352,17 @@ def on_checkpoint_reported(core: Core, event: CheckpointReported) -> None:
     if record is not None:
         record.tenure.checkpoint_s = core.now_s
         core.preemption.job_changed(event.job_id, record.job.vc)
+        core.touched[event.job_id] = None
+
+
+def on_idle_reported(core: Core, event: IdleReported) -> None:
+    """Note that a running job uses none of its GPUs, or does again: whoever is idle counts as borrowed."""
+    record = core.running.get(event.job_id)
+    if record is not None and record.tenure.idle != event.idle:
+        record.tenure.idle = event.idle
+        core.preemption.any_idle = core.preemption.any_idle or event.idle
+        core.preemption.use_changed(record.job.vc)
+        core.preemption.changed_everywhere()
         core.touched[event.job_id] = None
 
 

@@ -35,7 +35,8 @@ class Preemption:
     ``changes`` counts by partition what may let a search succeed that found nothing, ``limits_changes`` such changes in all.
     ``loans``: by virtual cluster and partition, worked out when asked for, until its use or one of its running jobs changes; of
     what: the ``units`` of each running job, by partition. ``parts``: what it holds there, server by server and in all.
-    ``held_back``: partitions in which somebody may not have what is promised to a gang.
+    ``any_idle``: whether a job was ever told to be idle. ``held_back``: partitions in which somebody may not have what is promised
+    to a gang.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -50,6 +51,7 @@ class Preemption:
         self.look_s: float | None = None
         self.changes: dict[str, int] = {}
         self.limits_changes = 0
+        self.any_idle = False
         self.loans: dict[str, dict[str, Loans]] = {}
         self.units: dict[str, dict[str, list[Borrowed]]] = {}
         self.parts: dict[str, dict[str, tuple[tuple[Part, ...], Resource]]] = {}

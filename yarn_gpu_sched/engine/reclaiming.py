@@ -351,7 +351,7 @@ class _Search:
         taken: dict[str, int] = {}
         for one in sorted((self._ripe[place] for place in left), key=lambda one: one.gpus):
             vc = one.record.job.vc
-            for path in lineage(vc):
+            for path in () if one.record.tenure.idle else lineage(vc):
                 if path in mine:
                     continue
                 if not above_quota(core, path, partition, leaf=path == vc, taken=taken.get(path, 0)):

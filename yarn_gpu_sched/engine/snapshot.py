@@ -290,6 +290,7 @@ def _restore_lists(core: Core, image: EngineImage) -> None:
     core.waits.totals = {(vc, size): total for vc, size, total in image.waits}
     core.limits_changed()
     for record in core.state.jobs.values():
+        core.preemption.any_idle = core.preemption.any_idle or record.tenure.idle
         if record.known:
             core.add_to_order(record)
         if record.gather_until_s is not None:

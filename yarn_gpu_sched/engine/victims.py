@@ -6,7 +6,7 @@ from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from yarn_gpu_sched.engine.loans import costs_of, key_of, loans_of, safe_until_s
+from yarn_gpu_sched.engine.loans import costs_of, idle_loans, key_of, loans_of, safe_until_s
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.shares import lineage
 
@@ -57,8 +57,8 @@ def candidates(core: Core, want: JobWant) -> Candidates:
     found: list[Ranked] = []
     unripe_s: list[float] = []
     unripe_count = borrow = 0
-    for vc in _lenders(core, want):
-        loans = loans_of(core, vc, want.partition)
+    for vc, all_of_it in _lenders(core, want):
+        loans = loans_of(core, vc, want.partition) if all_of_it else idle_loans(core, vc, want.partition)
         ripe = bisect_right(loans.started_s, youngest_s)
         unripe_count += len(loans.started_s) - ripe
         borrow += len(loans.all)
@@ -87,8 +87,8 @@ def warned(core: Core, want: JobWant, plan: Plan) -> Candidates:
     """List those of a plan who still run the same attempt and borrow, in a queue that must give back."""
     named = {(victim.job_id, victim.attempt, victim.container_ids) for victim in plan.victims}
     found: list[Borrowed] = []
-    for vc in _lenders(core, want):
-        for one in loans_of(core, vc, want.partition).all:
+    for vc, all_of_it in _lenders(core, want):
+        for one in (loans_of if all_of_it else idle_loans)(core, vc, want.partition).all:
             job = one.record.job
             may_be = not one.record.requeued and not one.record.tenure.unstoppable
             if may_be and (job.job_id, job.attempt, one.container_ids) in named:
@@ -107,10 +107,10 @@ def within_quota(core: Core, want: JobWant) -> str:
     return "" if quota and _would_use(core, want.vc, want) <= quota else want.vc
 
 
-def _lenders(core: Core, want: JobWant) -> Iterator[str]:
+def _lenders(core: Core, want: JobWant) -> Iterator[tuple[str, bool]]:
     """List the virtual clusters that must give back: on the way up to the lowest common queue, those are all above their quotas.
 
-    And on the want's way up to there it stays within all quotas.
+    And on the want's way up to there it stays within all quotas. Others, named with False, give only what idle jobs hold.
     """
     mine = lineage(want.vc)
     fits = [_fits(core, path, want) for path in mine]
@@ -120,7 +120,9 @@ def _lenders(core: Core, want: JobWant) -> Iterator[str]:
         if common == len(mine) or not all(fits[common:]):
             continue
         if all(above_quota(core, path, want.partition, leaf=path == vc) for path in theirs[common:]):
-            yield vc
+            yield vc, True
+        elif core.preemption.any_idle and any(record.tenure.idle for record in core.running_in[vc].values()):
+            yield vc, False
 
 
 def _common(mine: tuple[str, ...], theirs: tuple[str, ...]) -> int:

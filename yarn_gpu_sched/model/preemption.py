@@ -94,7 +94,7 @@ class Tenure(msgspec.Struct):
     that has GPUs and is placed only where its gang fits too. ``again_s``: when it is looked again whom to stop for it, after
     that was observed or was in vain. ``preempted``: when and for whom it was stopped, in all attempts. ``checkpoint_s``: when it
     last reported a checkpoint in this attempt, ``checkpoint_every_s``: how often it says that it makes one. ``unstoppable``: the
-    resource manager refused to stop this attempt.
+    resource manager refused to stop this attempt. ``idle``: it uses none of its GPUs, and may be stopped for that.
     """
 
     ready_s: float | None = None
@@ -104,6 +104,7 @@ class Tenure(msgspec.Struct):
     checkpoint_s: float | None = None
     checkpoint_every_s: int | None = None
     unstoppable: bool = False
+    idle: bool = False
 
     def due_s(self, after_s: float) -> float | None:
         """Say when it has waited so long, complete, and it may be looked whom to stop for it; None: it does not wait."""
@@ -113,4 +114,4 @@ class Tenure(msgspec.Struct):
         """Follow another attempt of the job."""
         self.ready_s = self.waits_s = self.checkpoint_s = None
         self.again_s = 0.0
-        self.unstoppable = False
+        self.unstoppable = self.idle = False

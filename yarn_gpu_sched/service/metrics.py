@@ -82,6 +82,7 @@ class Metrics:
             "server_telemetry", "Servers with GPUs, by state of telemetry.", "telemetry"
         )
         self.gpus_not_free = self._gauge("gpus_not_free", "GPUs that were given back and are not seen free.")
+        self.idle_jobs = self._gauge("idle_jobs", "Running jobs that use none of their GPUs.")
         self.servers_drained = self._gauge("servers_drained", "Servers that an operator drained.")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

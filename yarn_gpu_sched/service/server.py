@@ -30,6 +30,7 @@ from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.monitors.fleet import Fleet, Limits
 from yarn_gpu_sched.service.monitors.gpus import Gpus
 from yarn_gpu_sched.service.monitors.health_file import HealthFile, HealthKeeper
+from yarn_gpu_sched.service.monitors.idle_watch import IdleJobs, IdleWatch
 from yarn_gpu_sched.service.monitors.link import MONITORS_MAX, MonitorLink
 from yarn_gpu_sched.service.monitors.speakers import Speakers
 from yarn_gpu_sched.service.outlets import Outlets
@@ -97,6 +98,7 @@ class Service:
         self._preemption_watch = PreemptionWatch(self.engine, self.clock, self.metrics)
         self._reservation_watch = ReservationWatch(self.engine, self.clock, self.metrics)
         self.fleet = Fleet(self.engine, self.clock, self.metrics, _limits(settings))
+        self._idle_watch = IdleWatch(self.engine, self.clock, self.metrics, self.fleet, IdleJobs(settings.idle_jobs))
         self._health_keeper = HealthKeeper(self.engine, self.clock, _health_file(settings))
         outlets = Outlets(
             self.metrics,
@@ -129,7 +131,7 @@ class Service:
         jobs = Jobs(self.engine, self.clock)
         cluster = Cluster(self.engine, self.clock)
         preempting = Preempting(self.driver, self.clock, self.preemption_switch)
-        gpus = Gpus(self.driver, self.clock, self.fleet, self._health_keeper)
+        gpus = Gpus(self.driver, self.clock, self.fleet, self._health_keeper, self._idle_watch)
         methods: tuple[Methods, ...] = (
             {"Connect": link.connect},
             {
@@ -176,6 +178,7 @@ class Service:
         await self.preemption_switch.restore()
         await self._health_keeper.restore(self.driver.tell)
         self.fleet.start(self.driver.tell)
+        self._idle_watch.start(self.driver.tell)
         self._preemption_watch.start()
         self._reservation_watch.start()
         if self.bindings is not None:
@@ -224,6 +227,7 @@ class Service:
         for server in filter(None, (self._monitor_server, self._server)):
             await server.stop(self.settings.stop_grace_s)
         self.fleet.stop()
+        self._idle_watch.stop()
         await self._stop_driver()
         self._gauges.stop()
         self._walk.stop()

@@ -302,6 +302,12 @@ class Settings(BaseSettings):
     idle_after_s: float = _setting(
         1_800.0, "Seconds without use after which a GPU counts as idle.", "1 to 2592000", ge=1, le=2_592_000
     )
+    idle_jobs: Literal["show", "warn", "preempt"] = _setting(
+        "show",
+        "What follows for a job all of whose GPUs are idle: it is shown, the log warns of it too, or it counts as borrowed "
+        "as well and may be stopped for others, though its queue is within its quota.",
+        "show, warn or preempt",
+    )
     policy: Literal["philly", "fifo", "fifo_strict", "sjf"] = _setting(
         "philly",
         "Who goes next: virtual clusters by what they use of their quotas (`philly`), whoever was submitted first, where "

@@ -27,6 +27,7 @@ from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.monitors.fleet import Fleet
 from yarn_gpu_sched.service.monitors.health_file import HealthKeeper
+from yarn_gpu_sched.service.monitors.idle_watch import IdleJobs, IdleWatch
 from yarn_gpu_sched.service.monitors.idling import idle_jobs
 from yarn_gpu_sched.service.monitors.samples import add_samples
 from yarn_gpu_sched.service.pages import fill_page, page_after, page_size
@@ -41,12 +42,13 @@ _log = structlog.get_logger(__name__)
 class Gpus:
     """`GpuService`."""
 
-    def __init__(self, driver: Driver, clock: Clock, fleet: Fleet, keeper: HealthKeeper) -> None:
+    def __init__(self, driver: Driver, clock: Clock, fleet: Fleet, keeper: HealthKeeper, idle_watch: IdleWatch) -> None:
         self._driver = driver
         self._engine: Engine = driver.engine
         self._clock = clock
         self._fleet = fleet
         self._keeper = keeper
+        self._idle_watch = idle_watch
 
     async def list_gpus(self, request: gpu_pb2.ListGpusRequest) -> gpu_pb2.ListGpusResponse:
         """List servers with their GPUs in order of their hosts."""
@@ -67,6 +69,9 @@ class Gpus:
     async def list_idle(self, _request: gpu_pb2.ListIdleRequest) -> gpu_pb2.ListIdleResponse:
         """List who holds GPUs without using them, the longest first."""
         found = idle_jobs(self._engine, self._fleet, self._clock.now_s())
+        for one in found:
+            one.warned = one.job_id in self._idle_watch.idle and self._idle_watch.follow is not IdleJobs.SHOW
+            one.preemptable = self._idle_watch.idle.get(one.job_id, False)
         return gpu_pb2.ListIdleResponse(
             jobs=found[:JOBS_MAX],
             left_out=max(0, len(found) - JOBS_MAX),

@@ -11,7 +11,7 @@ from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry
 def add_samples(
     message: gpu_pb2.ServerHealth, telemetry: HostTelemetry, bound_s: Mapping[str, float], now_s: float
 ) -> None:
-    """Add samples with their age, cards, and how long each GPU has not been used by its holder; ``bound_s``: since when that has it.
+    """Add samples with their age, cards, and how long each GPU has not been used by its holder, who has it since ``bound_s``.
 
     The sample of a GPU of which nothing was told lately is as old as the newest reading: what did not change is not told. Where the
     newest sample was dropped, the one before it ages.
