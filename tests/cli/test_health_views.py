@@ -1,6 +1,7 @@
 """`ygs top`, `ygs idle`, the health in `ygs servers`: what is not available is a dash, what is old or simulated is said to be."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
@@ -162,6 +163,16 @@ def test_json_is_what_its_schema_says(
     canned.be_hostile("x")
     read = msgspec.json.decode(run(*command, "--json").output, type=document)
     assert "x'" in str(read), "what the service said is there"
+
+
+@pytest.mark.parametrize("columns", [80, 100, 132])
+def test_the_width_is_that_of_the_terminal(canned: Canned, columns: int) -> None:
+    canned.health[0].host = "h" * 200
+    with canned.serve() as address:
+        shown = run_in_terminal("top", "--once", "--service", address, columns=columns).shown
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, plain)) == columns
+    assert ("POWER" in shown) == (columns >= 100)
 
 
 def test_idle_lists_who_holds_what_for_how_long(canned: Canned, run: Run) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from yarn_gpu_sched.cli.text import clean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-WIDTH_WITHOUT_TERMINAL = 80
+WIDTH_WITHOUT_TERMINAL, HEIGHT_WITHOUT_TERMINAL = 80, 24
 ROOMY_CELLS = 100
 CELLS_MIN = 3
 WHOLE_CELLS_MAX = 44  # a YARN container id with its epoch
@@ -37,12 +38,20 @@ def console() -> Console:
         force_interactive=terminal,
         no_color=not terminal or "NO_COLOR" in os.environ,
         color_system="auto" if terminal else None,
-        width=shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns,
+        width=terminal_size().columns,
         markup=False,
         emoji=False,
         highlight=False,
         legacy_windows=False,
     )
+
+
+def terminal_size() -> os.terminal_size:
+    """Return columns and lines: what COLUMNS and LINES say, else those of the terminal that standard output is."""
+    columns = lines = 0
+    with suppress(OSError, ValueError):  # standard output is no terminal, or no file
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    return shutil.get_terminal_size((columns or WIDTH_WITHOUT_TERMINAL, lines or HEIGHT_WITHOUT_TERMINAL))
 
 
 def text(value: object, style: str = "") -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from rich.live import Live
 from yarn_gpu_sched.cli.gpu_convert import server_health_document
 from yarn_gpu_sched.cli.gpu_documents import TopDocument
 from yarn_gpu_sched.cli.jobs import as_json
-from yarn_gpu_sched.cli.output import console, print_json, text
+from yarn_gpu_sched.cli.output import console, print_json, terminal_size, text
 from yarn_gpu_sched.cli.service_option import connected, service_option
 from yarn_gpu_sched.cli.top_views import by_job, by_server
 from yarn_gpu_sched.client import DeadlineError, UnavailableError
@@ -75,7 +74,7 @@ def _watch(out: Console, fetch: Fetch, view: View, every_s: float) -> None:
     with Live(console=out, screen=True, auto_refresh=False) as live:
         try:
             while True:
-                out.width, out.height = shutil.get_terminal_size()
+                out.width, out.height = terminal_size()
                 lines = out.height - (2 if said else 1)
                 shown = view(servers, lines)
                 live.update(Group(text(said, "bold red"), shown) if said else shown, refresh=True)
