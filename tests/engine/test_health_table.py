@@ -94,7 +94,7 @@ def test_the_defaults_are_those_of_the_settings() -> None:
     for name, words in said.items():
         value = getattr(service, name, None)
         value = getattr(monitor, name) if value is None else value
-        shown = f"{value / 60:g} min" if name == "idle_after_s" else f"{value:g}"
+        shown = f"{value / 60:g} min" if name == "idle_after_s" else value if isinstance(value, str) else f"{value:g}"
         assert re.search(rf"\b{shown}\b", words), (name, words, value)
     health = {name for name in Settings.model_fields if name.startswith(("gpu_", "idle_", "monitor_silent"))}
     assert health <= said.keys()
