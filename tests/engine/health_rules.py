@@ -16,6 +16,7 @@ from yarn_gpu_sched.model.health import (
     Mark,
     MarkAction,
     Telemetry,
+    XidSeen,
 )
 
 HOSTS = ["h1", "h2"]
@@ -30,7 +31,9 @@ reports = st.builds(
     faults=st.lists(st.sampled_from(LEVELS), max_size=1).map(tuple),
     ecc_uncorrected=st.sampled_from([None, None, 0, 2]),
     occupants=st.lists(st.sampled_from(["k1", "k2", "k3", "?"]), max_size=1).map(tuple),
-    xids=st.lists(st.sampled_from([13, 48, 79]), max_size=1).map(tuple),
+    xids=st.lists(
+        st.builds(XidSeen, xid=st.sampled_from([13, 48, 79]), at_s=st.sampled_from([0.0, 1e9])), max_size=1
+    ).map(tuple),
 )
 kept = st.builds(
     KeptGpu,

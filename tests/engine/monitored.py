@@ -6,9 +6,14 @@ from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.events import GpusReported, IdleReported, Marked, Pass, TelemetryChanged
 from yarn_gpu_sched.engine.views import GpuView, HostView
-from yarn_gpu_sched.model.health import Fault, GpuReport, Health, Mark, MarkAction, Telemetry
+from yarn_gpu_sched.model.health import Fault, GpuReport, Health, Mark, MarkAction, Telemetry, XidSeen
 
 MARK = Mark("replaced", "ops", 1_000.0)
+
+
+def xids(*numbers: int, at_s: float = 1e9) -> tuple[XidSeen, ...]:
+    """Let these Xid errors have happened; long after anything was acknowledged, unless said otherwise."""
+    return tuple(XidSeen(number, at_s) for number in numbers)
 
 
 class Monitored(World):
@@ -73,7 +78,7 @@ def watched(settings: EngineSettings) -> World:
     world.release(world.live("gang")[0].container_id, lost=True)
     world.mark("s2", MarkAction.DRAIN)
     world.mark("s2", MarkAction.QUARANTINE, 3)
-    world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=(79,)))
+    world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=xids(79)))
     world.mark("s1", MarkAction.ACK, 3)
     world.report("s2", GpuReport(0, "GPU-s2-0", present=False, faults=(Fault.THROTTLED,), occupants=("?",)))
     for _ in range(3):

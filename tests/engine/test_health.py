@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.engine.monitored import Monitored
+from tests.engine.monitored import Monitored, xids
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.engine.commands import HealthChanged
@@ -59,7 +59,7 @@ def test_a_suspect_gpu_that_stays_bad_is_quarantined_and_comes_back_by_itself() 
 @pytest.mark.parametrize("xid", sorted(XID_FAULTS))
 def test_an_xid_of_broken_hardware_takes_only_that_gpu_out_until_it_is_acknowledged(xid: int) -> None:
     world = Monitored("s1")
-    world.report("s1", GpuReport(2, "GPU-s1-2", xids=(xid,)))
+    world.report("s1", GpuReport(2, "GPU-s1-2", xids=xids(xid)))
     assert (world.health("s1", 2), world.gpu("s1", 2).needs_ack, world.free()) == (Health.QUARANTINED, True, 3)
     world.reads("s1", 2, times=3)
     world.wait(1_000.0)
@@ -72,7 +72,7 @@ def test_an_xid_of_broken_hardware_takes_only_that_gpu_out_until_it_is_acknowled
 
 def test_an_xid_of_a_program_is_shown_and_changes_nothing() -> None:
     world = Monitored("s1")
-    world.report("s1", GpuReport(2, "GPU-s1-2", xids=(13, 31, 43)))
+    world.report("s1", GpuReport(2, "GPU-s1-2", xids=xids(13, 31, 43)))
     assert (world.health("s1", 2), world.free()) == (Health.OK, 4)
     assert [one.xid for one in world.gpu("s1", 2).gpu.xids] == [13, 31, 43]
 
@@ -80,13 +80,17 @@ def test_an_xid_of_a_program_is_shown_and_changes_nothing() -> None:
 def test_c20_two_equal_xids_count_twice_and_an_old_one_does_not_quarantine_again_after_ack() -> None:
     world = Monitored("s1")
     for _ in range(2):
-        world.report("s1", GpuReport(0, "GPU-s1-0", xids=(79,)))
+        world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(79)))
     assert [one.xid for one in world.gpu("s1", 0).gpu.xids] == [79, 79]
     world.mark("s1", MarkAction.ACK)
     world.reads("s1", 0, times=5)
     world.wait(60.0)
     assert world.health("s1", 0) is Health.OK
-    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(79,)))
+    world.report(
+        "s1", GpuReport(0, "GPU-s1-0", xids=xids(79, at_s=-5.0))
+    )  # told again: it is from before the acknowledgement
+    assert world.health("s1", 0) is Health.OK
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(79)))
     assert world.health("s1", 0) is Health.QUARANTINED
 
 
@@ -138,7 +142,7 @@ def test_yarn_that_counts_a_vanished_gpu_no_more_does_not_lose_another() -> None
 
 def test_another_card_in_a_slot_begins_well() -> None:
     world = Monitored("s1")
-    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(48,), ecc_uncorrected=9))
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(48), ecc_uncorrected=9))
     world.report("s1", GpuReport(0, "GPU-new", ecc_uncorrected=0))
     assert (world.health("s1", 0), world.gpu("s1", 0).gpu.uuid) == (Health.OK, "GPU-new")
 
@@ -309,7 +313,7 @@ def test_a_hold_on_a_gpu_that_falls_ill_is_let_go() -> None:
     world.report(lost.server_id, released=(lost.container_id,))
     held = [one for one in world.engine._core.state.decisions.values() if one.hold_until_s is not None]
     assert [one.parts[0].use.server_id for one in held] == [lost.server_id]
-    world.report(lost.server_id, GpuReport(lost.gpu_indices[0], "", xids=(79,)))
+    world.report(lost.server_id, GpuReport(lost.gpu_indices[0], "", xids=xids(79)))
     assert [one for one in world.engine._core.state.decisions.values() if one.hold_until_s is not None] == []
     world.ask("gang", ask(1, worker(2)))
     (decision,) = world.decide()
@@ -348,7 +352,7 @@ def test_a_server_that_nobody_watches_gives_its_gpus_out_at_once() -> None:
 
 def test_reports_of_a_host_without_telemetry_are_ignored() -> None:
     engine = Engine()
-    assert engine.apply(GpusReported(now_s=0.0, host="s1", gpus=(GpuReport(0, "GPU-a", xids=(79,)),))) == []
+    assert engine.apply(GpusReported(now_s=0.0, host="s1", gpus=(GpuReport(0, "GPU-a", xids=xids(79)),))) == []
     assert engine.kept_health() == ()
 
 
@@ -365,7 +369,7 @@ def test_a_valid_reading_of_no_gpus_is_not_a_failure_to_read() -> None:
 
 def test_whoever_keeps_health_hears_of_each_change_once() -> None:
     world = Monitored("s1")
-    commands = world.apply(GpusReported(now_s=1.0, host="s1", gpus=(GpuReport(0, "GPU-s1-0", xids=(79,)),)))
+    commands = world.apply(GpusReported(now_s=1.0, host="s1", gpus=(GpuReport(0, "GPU-s1-0", xids=xids(79)),)))
     assert commands == [HealthChanged(host="s1")]
 
 
@@ -373,7 +377,7 @@ def test_a_placement_level_counts_only_healthy_gpus() -> None:
     """With a GPU out on each server a gang of 4 x 1 has its fewest servers at two: it goes there at once."""
     world = Monitored("s1", "s2")
     for host in ("s1", "s2"):
-        world.report(host, GpuReport(0, f"GPU-{host}-0", xids=(48,)))
+        world.report(host, GpuReport(0, f"GPU-{host}-0", xids=xids(48)))
     assert world.engine._core.index.partition("").gpus == 6
     world.submit("j", "gang:4x1", "locality:0")
     world.ask("j", ask(4, worker(1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.monitored import Monitored
+from tests.engine.monitored import Monitored, xids
 from tests.engine.world import ask, server, worker
 from yarn_gpu_sched.engine.events import HealthRestored
 from yarn_gpu_sched.model.health import Fault, GpuReport, Health, MarkAction, Telemetry
@@ -50,7 +50,7 @@ def test_what_operators_said_and_what_waits_for_them_outlasts_a_restart() -> Non
     world = Monitored("s1", "s2")
     world.mark("s2", MarkAction.DRAIN)
     world.mark("s1", MarkAction.QUARANTINE, 1)
-    world.report("s1", GpuReport(2, "GPU-s1-2", xids=(79,), ecc_uncorrected=0))
+    world.report("s1", GpuReport(2, "GPU-s1-2", xids=xids(79), ecc_uncorrected=0))
     kept = world.engine.kept_health()
     again = Monitored()
     again.apply(HealthRestored(now_s=0.0, hosts=kept))

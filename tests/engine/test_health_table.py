@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.monitored import Monitored
+from tests.engine.monitored import Monitored, xids
 from yarn_gpu_sched.model.health import STICKY, XID_FAULTS, Fault, GpuReport, Health, MarkAction
 from yarn_gpu_sched.monitor.settings import Settings as MonitorSettings
 from yarn_gpu_sched.service import Settings
@@ -45,8 +45,8 @@ def bad_reading(world: Monitored, fault: Fault) -> None:
         Fault.VANISHED: world.said(HOST, SLOT, present=False),
         Fault.NOT_FREE: GpuReport(SLOT, well.uuid, occupants=("process 4711 of root",)),
     }
-    xids = (XIDS[fault],) if fault in XIDS else ()
-    world.report(HOST, reports.get(fault) or GpuReport(SLOT, well.uuid, faults=() if xids else (fault,), xids=xids))
+    seen = xids(XIDS[fault]) if fault in XIDS else ()
+    world.report(HOST, reports.get(fault) or GpuReport(SLOT, well.uuid, faults=() if seen else (fault,), xids=seen))
 
 
 @pytest.mark.parametrize("fault", Fault)

@@ -64,8 +64,8 @@ def test_c17_what_is_not_available_has_no_sample() -> None:
     assert not [name for name, slot in found if slot == "0"]
 
 
-def test_labels_are_those_of_the_dcgm_exporter_with_job_and_container() -> None:
-    shown = GpuShown(2, gpu(5, 1, minor=3), "application_1", "container_1")
+def test_labels_are_those_of_the_dcgm_exporter_with_job_container_and_vc() -> None:
+    shown = GpuShown(2, gpu(5, 1, minor=3), "application_1", "container_1", "root.research")
     (family, *_) = ShownCollector(lambda: Shown("gpu1", (shown,))).collect()
     assert family.samples[0].labels == {
         "gpu": "1",
@@ -77,6 +77,7 @@ def test_labels_are_those_of_the_dcgm_exporter_with_job_and_container() -> None:
         "slot": "2",
         "job_id": "application_1",
         "container_id": "container_1",
+        "vc": "root.research",
     }
     assert set(GPU_LABELS) == family.samples[0].labels.keys()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.service.raw_monitor import HOST, cards
 from yarn_gpu_sched.engine import events
+from yarn_gpu_sched.model.health import XidSeen
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
 from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry
 
@@ -16,4 +17,6 @@ def test_c20_an_xid_that_comes_while_gpus_cannot_be_read_is_not_lost() -> None:
         xids=[monitor_pb2.XidEvent(slot=2, xid=79), monitor_pb2.XidEvent(slot=2, xid=48)],
     )
     reported = [event for event in known.take(told, 101.0, ()) if isinstance(event, events.GpusReported)]
-    assert [(gpu.slot, gpu.xids) for event in reported for gpu in event.gpus] == [(2, (79, 48))]
+    assert [(gpu.slot, gpu.xids) for event in reported for gpu in event.gpus] == [
+        (2, (XidSeen(79, 101.0), XidSeen(48, 101.0)))
+    ]

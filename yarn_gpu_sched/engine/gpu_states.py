@@ -21,7 +21,6 @@ from yarn_gpu_sched.model.health import (
     HostRecord,
     Mark,
     Telemetry,
-    XidSeen,
 )
 
 if TYPE_CHECKING:
@@ -38,10 +37,13 @@ def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettin
     gpu.present = report.present
     gpu.levels = report.faults
     gpu.occupants = report.occupants
-    for xid in report.xids:
-        gpu.xids = (*gpu.xids, XidSeen(xid, now_s))[-XIDS_KEPT:]
-        if xid in XID_FAULTS:
-            _stick(gpu, XID_FAULTS[xid])
+    for seen in report.xids:
+        gpu.xids = (*gpu.xids, seen)[-XIDS_KEPT:]
+        is_new = (
+            gpu.acked_s is None or seen.at_s > gpu.acked_s
+        )  # a monitor that lost its stream tells its last events again
+        if seen.xid in XID_FAULTS and is_new:
+            _stick(gpu, XID_FAULTS[seen.xid])
     if report.ecc_uncorrected is not None:
         gpu.ecc = report.ecc_uncorrected
         gpu.ecc_acked = min(gpu.ecc_acked, gpu.ecc)  # the driver was loaded again, and counts from 0
@@ -53,6 +55,7 @@ def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettin
 def _begin_anew(gpu: GpuRecord, now_s: float) -> None:
     gpu.health, gpu.since_s, gpu.bad, gpu.good_since_s = Health.OK, now_s, 0, None
     gpu.sticky, gpu.xids, gpu.mark, gpu.ecc, gpu.ecc_acked = (), (), None, None, 0
+    gpu.acked_s = None
 
 
 def _stick(gpu: GpuRecord, fault: Fault) -> None:
@@ -102,7 +105,7 @@ def quarantine(gpu: GpuRecord, mark: Mark, now_s: float, settings: EngineSetting
 
 def acknowledge(gpu: GpuRecord, now_s: float, settings: EngineSettings) -> None:
     """Let go of what waited for an operator; what is still so stays."""
-    gpu.sticky, gpu.mark, gpu.bad = (), None, 0
+    gpu.sticky, gpu.mark, gpu.bad, gpu.acked_s = (), None, 0, now_s
     gpu.ecc_acked = gpu.ecc or gpu.ecc_acked
     if not gpu.present:
         _stick(gpu, Fault.VANISHED)
@@ -163,7 +166,8 @@ def hear(host: HostRecord, telemetry: Telemetry, detail: str, now_s: float, sett
     """
     if telemetry is Telemetry.UNREADABLE:
         host.bad = min(host.bad + 1, settings.suspect_after_readings)
-        host.unreadable = host.unreadable or host.bad >= settings.suspect_after_readings
+        never_read = host.telemetry in (Telemetry.NONE, Telemetry.SILENT)  # there is no good reading to trust meanwhile
+        host.unreadable = host.unreadable or never_read or host.bad >= settings.suspect_after_readings
         host.good_since_s = None
     elif telemetry is Telemetry.LIVE:
         host.bad = 0

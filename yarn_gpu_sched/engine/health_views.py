@@ -74,6 +74,7 @@ def gang_places(core: Core, job_id: str, others: Collection[str]) -> GangPlaces:
         tuple(_place(core, one) for one in members),
         whole=gang is not None and len(members) == gang.containers,
         others=tuple(_place(core, containers[container_id]) for container_id in sorted(beside)),
+        vc=record.job.vc,
     )
 
 

@@ -233,6 +233,7 @@ class GangPlaces(msgspec.Struct, frozen=True):
     members: tuple[Place, ...]
     whole: bool
     others: tuple[Place, ...] = ()
+    vc: str = ""
 
 
 class HostView(msgspec.Struct, frozen=True):

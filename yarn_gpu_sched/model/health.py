@@ -97,6 +97,13 @@ class MarkAction(enum.Enum):
     ACK = "ack"
 
 
+class XidSeen(msgspec.Struct, frozen=True):
+    """An Xid error, and when it happened."""
+
+    xid: int
+    at_s: float
+
+
 class GpuReport(msgspec.Struct, frozen=True, gc=False):
     """What telemetry says of one slot.
 
@@ -111,14 +118,7 @@ class GpuReport(msgspec.Struct, frozen=True, gc=False):
     faults: tuple[Fault, ...] = ()
     ecc_uncorrected: int | None = None
     occupants: tuple[str, ...] = ()
-    xids: tuple[int, ...] = ()
-
-
-class XidSeen(msgspec.Struct, frozen=True):
-    """An Xid error, and when it was told."""
-
-    xid: int
-    at_s: float
+    xids: tuple[XidSeen, ...] = ()
 
 
 class GpuRecord(msgspec.Struct):
@@ -141,6 +141,7 @@ class GpuRecord(msgspec.Struct):
     good_since_s: float | None = None
     ecc: int | None = None
     ecc_acked: int = 0
+    acked_s: float | None = None
     occupants: tuple[str, ...] = ()
     released: str = ""
     foreign: bool = False

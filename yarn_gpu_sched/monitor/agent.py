@@ -254,7 +254,11 @@ class Agent:
         gpus = []
         for slot, gpu in self.slots.now.items() if not self._failure else ():
             holder = holders.get(slot, pb.Binding())
-            gpus.append(GpuShown(slot, gpu, holder.job_id, holder.container_id, self._xids.get(gpu.uuid)))
+            gpus.append(
+                GpuShown(
+                    slot, gpu, holder.job_id, holder.container_id, holder.virtual_cluster, self._xids.get(gpu.uuid)
+                )
+            )
         return Shown(
             self.settings.host_name,
             tuple(gpus),

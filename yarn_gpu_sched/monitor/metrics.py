@@ -18,7 +18,7 @@ from yarn_gpu_sched.monitor.reading import GpuReading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GPU_LABELS = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "slot", "job_id", "container_id")
+GPU_LABELS = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "slot", "job_id", "container_id", "vc")
 
 GpuValue = Callable[["GpuShown"], float | None]
 
@@ -30,6 +30,7 @@ class GpuShown(msgspec.Struct, frozen=True):
     gpu: GpuReading
     job_id: str = ""
     container_id: str = ""
+    vc: str = ""
     xid: int | None = None
 
 
@@ -131,7 +132,7 @@ def _labels(host: str, shown: GpuShown) -> list[str]:
     gpu = shown.gpu
     minor = gpu.index if gpu.minor is None else gpu.minor
     card = [str(gpu.index), gpu.uuid, gpu.pci_bus_id or "", f"nvidia{minor}", gpu.model or "", host]
-    return [*card, str(shown.slot), shown.job_id, shown.container_id]
+    return [*card, str(shown.slot), shown.job_id, shown.container_id, shown.vc]
 
 
 class Exporter:

@@ -795,6 +795,7 @@ class Binding(_message.Message):
     WORLD_SIZE_FIELD_NUMBER: _builtins.int
     HOSTS_FIELD_NUMBER: _builtins.int
     DOMAIN_FIELD_NUMBER: _builtins.int
+    VIRTUAL_CLUSTER_FIELD_NUMBER: _builtins.int
     container_id: _builtins.str
     """The container."""
     job_id: _builtins.str
@@ -805,6 +806,8 @@ class Binding(_message.Message):
     """Containers of the gang."""
     domain: _builtins.str
     """RDMA domain of the server; empty: not known."""
+    virtual_cluster: _builtins.str
+    """Virtual cluster of the job."""
     @_builtins.property
     def slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Slots of its GPUs; none: it has no GPUs."""
@@ -823,10 +826,11 @@ class Binding(_message.Message):
         world_size: _builtins.int = ...,
         hosts: _abc.Iterable[_builtins.str] | None = ...,
         domain: _builtins.str = ...,
+        virtual_cluster: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rank", b"_rank", "rank", b"rank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rank", b"_rank", "container_id", b"container_id", "domain", b"domain", "hosts", b"hosts", "job_id", b"job_id", "rank", b"rank", "slots", b"slots", "world_size", b"world_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rank", b"_rank", "container_id", b"container_id", "domain", b"domain", "hosts", b"hosts", "job_id", b"job_id", "rank", b"rank", "slots", b"slots", "virtual_cluster", b"virtual_cluster", "world_size", b"world_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rank: _TypeAlias = _typing.Literal["rank"]  # noqa: Y015
     _WhichOneofArgType__rank: _TypeAlias = _typing.Literal["_rank", b"_rank"]  # noqa: Y015

@@ -28,8 +28,8 @@ if _version_not_supported:
 class MonitorServiceStub:
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 
@@ -49,8 +49,8 @@ class MonitorServiceStub:
 class MonitorServiceServicer:
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 
@@ -80,8 +80,8 @@ def add_MonitorServiceServicer_to_server(servicer, server):
 class MonitorService:
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 

@@ -29,8 +29,8 @@ GRPC_VERSION: str
 class MonitorServiceStub:
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 
@@ -45,8 +45,8 @@ class MonitorServiceStub:
 class MonitorServiceAsyncStub(MonitorServiceStub):
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 
@@ -57,8 +57,8 @@ class MonitorServiceAsyncStub(MonitorServiceStub):
 class MonitorServiceServicer(metaclass=_abc_1.ABCMeta):
     """How node monitors speak to the service: one stream a server.
 
-    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first has
-    `all` set and lists all bindings of the server. A monitor speaks for its own server only: the address it comes from must be one of
+    The monitor speaks first: Hello, then telemetry, numbered from 1. The service answers with orders, numbered from 1: the first comes
+    at once with the bindings that it knows, and one has `all` set as soon as it knows all. A monitor speaks for its own server only: the address it comes from must be one of
     the server's. What cannot be true changes nothing and is counted.
     """
 

@@ -191,7 +191,13 @@ class Fleet:
             if orders is not None and self._host_of.get(place.container_id, place.host) == place.host:
                 orders.bind(
                     binding_message(
-                        place.container_id, job_id, place.gpu_indices, rank=rank, hosts=world, domain=place.domain
+                        place.container_id,
+                        job_id,
+                        place.gpu_indices,
+                        rank=rank,
+                        hosts=world,
+                        domain=place.domain,
+                        vc=places.vc,
                     )
                 )
 

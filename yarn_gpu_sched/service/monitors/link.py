@@ -173,7 +173,7 @@ class _Stream:
 
     async def _read(self, hello: monitor_pb2.Hello) -> None:
         known, link = self._known, self._link
-        await link.take(known.begin(hello, link.now_s()))
+        known.begin(hello, link.now_s())
         sequence = 0
         while (message := await self._context.read()) is not aio.EOF:
             request: monitor_pb2.ReportRequest = readable(message)

@@ -129,11 +129,18 @@ def binding_message(
     rank: int | None = None,
     hosts: Iterable[str] = (),
     domain: str = "",
+    vc: str = "",
 ) -> monitor_pb2.Binding:
     """Make the message of a container's GPUs and its place among those of its gang."""
     listed = list(hosts)
     message = monitor_pb2.Binding(
-        container_id=container_id, job_id=job_id, slots=slots, world_size=len(listed), hosts=listed, domain=domain
+        container_id=container_id,
+        job_id=job_id,
+        slots=slots,
+        world_size=len(listed),
+        hosts=listed,
+        domain=domain,
+        virtual_cluster=vc,
     )
     if rank is not None:
         message.rank = rank

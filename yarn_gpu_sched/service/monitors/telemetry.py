@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from yarn_gpu_sched.engine import events
-from yarn_gpu_sched.model.health import UNLISTED, Fault, GpuReport, Telemetry
+from yarn_gpu_sched.model.health import UNLISTED, Fault, GpuReport, Telemetry, XidSeen
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
 from yarn_gpu_sched.service.monitors.believable import impossible
@@ -69,45 +69,47 @@ class HostTelemetry:
         self._told: dict[int, GpuReport] = {}
         self._bad: dict[int, int] = {}
         self._failed = 0
+        self._begins = self._counted = False
 
-    def begin(self, hello: monitor_pb2.Hello, now_s: float) -> list[events.AnyEvent]:
-        """Take the first message of a monitor: all it tells after this is told anew."""
+    def begin(self, hello: monitor_pb2.Hello, now_s: float) -> None:
+        """Take the first message of a monitor: all it tells after this is told anew. Its server is live with its first reading."""
         self.heard_s, self.simulated, self.silent = now_s, hello.simulated, False
         self.failure, self._failed = "", 0
         self._told.clear()
         self._bad.clear()
+        self._begins, self._counted = True, bool(hello.cards)
         self._take_cards(hello.cards)
-        live = self._live(now_s)
-        reports = self._changed_reports(self.cards, {})
-        return [live, *self._report(now_s, reports, ())]
 
     def take(self, telemetry: monitor_pb2.Telemetry, now_s: float, released: tuple[str, ...]) -> list[events.AnyEvent]:
         """Take what has changed; return what the engine has to know. ``released``: containers gone before the newest reading."""
-        was_silent, self.heard_s, self.silent = self.silent, now_s, False
+        is_back = self.silent or self._begins
+        self._failed = 0 if self.silent else self._failed
+        self.heard_s, self.silent = now_s, False
         made = self._take_failure(telemetry, now_s)
-        if was_silent and not made:
-            made.append(events.TelemetryChanged(now_s=now_s, host=self.host, telemetry=Telemetry.LIVE))
-        xids: dict[int, tuple[int, ...]] = {}
+        xids: dict[int, list[XidSeen]] = {}
         for event in telemetry.xids:
-            xids[event.slot] = (*xids.get(event.slot, ()), event.xid)
+            xids.setdefault(event.slot, []).append(XidSeen(event.xid, now_s - event.age_s))
         if telemetry.failure.kind:  # events are told once, whatever else cannot be
             return made + self._report(now_s, self._changed_reports(xids, xids), ())
         self.read_s = now_s - telemetry.age_s
         if telemetry.cards or telemetry.no_cards:
+            self._counted = True
             self._take_cards(telemetry.cards)
+        if telemetry.cards or telemetry.no_cards or is_back:
             made.append(self._live(now_s))
         if telemetry.HasField("host"):
             self.host_sample = telemetry.host
         slots = {sample.slot for sample in telemetry.gpus if self._take_sample(sample)}
         slots |= (
-            self.cards.keys()
-            if telemetry.cards
+            self._told.keys() | self.cards.keys()
+            if telemetry.cards or telemetry.no_cards or self._begins
             else {slot for slot, bad in self._bad.items() if bad < self._bad_reports}
         )
+        self._begins = False
         return made + self._report(now_s, self._changed_reports({*slots, *xids}, xids), released)
 
     def _live(self, now_s: float) -> events.TelemetryChanged:
-        slots = max(self.cards, default=-1) + 1
+        slots = max(self.cards, default=-1) + 1 if self._counted else None
         return events.TelemetryChanged(
             now_s=now_s, host=self.host, telemetry=Telemetry.LIVE, slots=slots, links=self._links()
         )
@@ -159,7 +161,7 @@ class HostTelemetry:
         self.unused_since_s.clear()
         return [events.TelemetryChanged(now_s=now_s, host=self.host, telemetry=Telemetry.UNREADABLE, detail=detail)]
 
-    def _changed_reports(self, slots: Iterable[int], xids: dict[int, tuple[int, ...]]) -> list[GpuReport]:
+    def _changed_reports(self, slots: Iterable[int], xids: Mapping[int, Sequence[XidSeen]]) -> list[GpuReport]:
         """Make the reports that differ from those before, and those of bad readings that are still counted."""
         reports = []
         for slot in sorted(slots):
@@ -174,7 +176,7 @@ class HostTelemetry:
                 del self._bad[slot]
             self._told[slot] = report
             if not same or slot in xids or self._bad.get(slot, self._bad_reports + 1) <= self._bad_reports:
-                reports.append(msgspec.structs.replace(report, xids=xids.get(slot, ())))
+                reports.append(msgspec.structs.replace(report, xids=tuple(xids.get(slot, ()))))
         return reports
 
     def _report_of(self, card: monitor_pb2.Card) -> GpuReport:
