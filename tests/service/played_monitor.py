@@ -57,7 +57,7 @@ class Numbered:
 
 
 class PlayedMonitor:
-    """A monitor on asyncio's side; `start` returns when the service has taken it."""
+    """A monitor on asyncio's side; `start` has it read its cards once, and nothing else."""
 
     def __init__(self, channel: aio.Channel, host: str) -> None:
         self.host = host
@@ -67,6 +67,7 @@ class PlayedMonitor:
     async def start(self, **fields: Any) -> PlayedMonitor:  # noqa: ANN401 - fields of the hello
         await self.call.write(monitor_pb2.ReportRequest(hello=hello(self.host, **fields)))
         await self.call.read()
+        await self.tell()
         return self
 
     async def tell(self, *samples: monitor_pb2.GpuSample, **fields: Any) -> None:  # noqa: ANN401 - fields of Telemetry
@@ -90,6 +91,7 @@ def threaded_monitor(address: str, host: str, **fields: Any) -> Iterator[Threade
     """Speak for a server until the block ends; the service has taken its hello when it begins."""
     monitor = ThreadedMonitor(host)
     monitor.messages.put(monitor_pb2.ReportRequest(hello=hello(host, **fields)))
+    monitor.tell()
     with grpc.insecure_channel(address) as channel:
         call = monitor_pb2_grpc.MonitorServiceStub(channel).Report(iter(monitor.messages.get, None))
         next(call)
