@@ -25,6 +25,7 @@ BENCHMARKS = (
     "service_snapshot",
     "service_gangs",
     "monitor",
+    "fleet",
     "real_latency",
     "real_streams",
     "real_snapshot",

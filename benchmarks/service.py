@@ -24,11 +24,10 @@ _YARDSTICKS = 2_000
 
 
 @contextmanager
-def service() -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Run a service; give its process and its address."""
-    program = (
-        "import sys; from yarn_gpu_sched.service import Settings, run; sys.exit(run(Settings(listen='127.0.0.1:0')))"
-    )
+def service(**settings: object) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run a service with its defaults but for these settings; give its process and its address."""
+    given = ", ".join(f"{name}={value!r}" for name, value in {"listen": "127.0.0.1:0", **settings}.items())
+    program = f"import sys; from yarn_gpu_sched.service import Settings, run; sys.exit(run(Settings({given})))"
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([sys.executable, "-c", program], stderr=log)
         try:
