@@ -36,7 +36,7 @@ class _TelemetryStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Teleme
     TELEMETRY_STATE_SILENT: _TelemetryState.ValueType  # 3
     """Its monitor is silent: nothing new is placed."""
     TELEMETRY_STATE_UNREADABLE: _TelemetryState.ValueType  # 4
-    """Its monitor speaks, and its GPUs cannot be read: nothing new is placed."""
+    """Its monitor speaks, and its GPUs cannot be read: after some such readings in a row nothing new is placed."""
 
 class TelemetryState(_TelemetryState, metaclass=_TelemetryStateEnumTypeWrapper):
     """What is known of a server's telemetry."""
@@ -50,7 +50,7 @@ TELEMETRY_STATE_LIVE: TelemetryState.ValueType  # 2
 TELEMETRY_STATE_SILENT: TelemetryState.ValueType  # 3
 """Its monitor is silent: nothing new is placed."""
 TELEMETRY_STATE_UNREADABLE: TelemetryState.ValueType  # 4
-"""Its monitor speaks, and its GPUs cannot be read: nothing new is placed."""
+"""Its monitor speaks, and its GPUs cannot be read: after some such readings in a row nothing new is placed."""
 Global___TelemetryState: _TypeAlias = TelemetryState  # noqa: Y015
 
 class _GpuHealth:
@@ -506,9 +506,9 @@ class MarkRequest(_message.Message):
     gpu: _builtins.str
     """The GPU: its slot or its UUID. Required for QUARANTINE; for ACK empty means all of the server's; else it must be empty."""
     reason: _builtins.str
-    """Why, 1 to 1,000 characters; may be empty in a dry run."""
+    """Why, 1 to 500 characters; may be empty in a dry run."""
     by: _builtins.str
-    """Who, 1 to 256 characters."""
+    """Who, 1 to 128 characters; may be empty in a dry run."""
     dry_run: _builtins.bool
     """Say what it would change, and change nothing."""
     def __init__(
