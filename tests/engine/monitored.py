@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
-from yarn_gpu_sched.engine.events import GpusReported, IdleReported, Marked, Pass, TelemetryChanged
+from yarn_gpu_sched.engine.events import (
+    GpusReported,
+    HealthRestored,
+    IdleReported,
+    Marked,
+    Pass,
+    TelemetryChanged,
+    VirtualClusterRemoved,
+)
 from yarn_gpu_sched.engine.views import GpuView, HostView
-from yarn_gpu_sched.model.health import Fault, GpuReport, Health, Mark, MarkAction, Telemetry, XidSeen
+from yarn_gpu_sched.model.health import Fault, GpuReport, Health, KeptHost, Mark, MarkAction, Telemetry, XidSeen
 
 MARK = Mark("replaced", "ops", 1_000.0)
 
@@ -76,6 +84,7 @@ def watched(settings: EngineSettings) -> World:
     world.now_s = 5.0
     world.apply(IdleReported(now_s=5.0, job_id="gang", idle=True))
     world.release(world.live("gang")[0].container_id, lost=True)
+    world.apply(HealthRestored(now_s=5.0, hosts=(KeptHost("s9", watched=True, drained=MARK),)))
     world.mark("s2", MarkAction.DRAIN)
     world.mark("s2", MarkAction.QUARANTINE, 3)
     world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=xids(79)))
@@ -84,6 +93,8 @@ def watched(settings: EngineSettings) -> World:
     for _ in range(3):
         world.telemetry("s2", Telemetry.UNREADABLE, "no answer")
     world.apply(TelemetryChanged(now_s=world.now_s, host="s2", telemetry=Telemetry.LIVE, links=((0, 4), (4, 0))))
+    world.configure("root.gone", quota_gpus=1)
+    world.apply(VirtualClusterRemoved(now_s=world.now_s, path="root.gone"))
     for seconds in (10.0, 10.0, 10.0, 10.0, 20.0, 30.0, 30.0):
         world.wait(seconds)
     return world
