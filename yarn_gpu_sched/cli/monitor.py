@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from yarn_gpu_sched.cli.exits import CommandError, ExitCode
+from yarn_gpu_sched.cli.settings_options import config_option, settings_options
 from yarn_gpu_sched.monitor.serving import run
 from yarn_gpu_sched.monitor.settings import ENVIRONMENT_PREFIX, Settings
 from yarn_gpu_sched.monitor.settings_files import BadSettings, load_settings
 
-CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
-
-
-def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a flag for every setting of the monitor."""
-    for key, field in reversed(Settings.model_fields.items()):
-        extra: Any = field.json_schema_extra
-        option = click.option(
-            f"--{key.replace('_', '-')}",
-            key,
-            metavar="VALUE",
-            help=f"{field.description} {extra['right'].capitalize()}.  [default: {field.default!r}]",
-        )
-        command = option(command)
-    return command
-
 
 @click.command()
-@click.option(
-    "--config",
-    "path",
-    envvar=CONFIG_VARIABLE,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help=f"Settings as TOML; flags and {ENVIRONMENT_PREFIX}… variables go before it.  [env: {CONFIG_VARIABLE}]",
-)
-@_settings_options
+@config_option(ENVIRONMENT_PREFIX)
+@settings_options(Settings)
 def monitor(path: Path | None, **flags: str | None) -> None:
     """Watch the GPUs of this server, and tell its containers which are theirs, until SIGTERM or Ctrl-C.
 

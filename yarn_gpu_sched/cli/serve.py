@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from yarn_gpu_sched.cli.documents import SettingsDocument
 from yarn_gpu_sched.cli.exits import CommandError, ExitCode
 from yarn_gpu_sched.cli.output import ascii_json, print_json
+from yarn_gpu_sched.cli.settings_options import config_option, settings_options
 from yarn_gpu_sched.cli.text import clean
 from yarn_gpu_sched.service import BadSettings, Problem, Settings, check_config, load_settings, run
+from yarn_gpu_sched.service.settings import ENVIRONMENT_PREFIX
 
-CONFIG_VARIABLE = "YGS_CONFIG"
-
-config_option = click.option(
-    "--config",
-    "path",
-    envvar=CONFIG_VARIABLE,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help=f"Settings as TOML; flags and YGS_… variables go before it.  [env: {CONFIG_VARIABLE}]",
-)
-
-
-def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a flag for every setting of the service."""
-    for key, field in reversed(Settings.model_fields.items()):
-        extra: Any = field.json_schema_extra
-        option = click.option(
-            f"--{key.replace('_', '-')}",
-            key,
-            metavar="VALUE",
-            help=f"{field.description} {extra['right'].capitalize()}.  [default: {field.default!r}]",
-        )
-        command = option(command)
-    return command
+CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
 
 
 @click.command()
-@config_option
-@settings_options
+@config_option(ENVIRONMENT_PREFIX)
+@settings_options(Settings)
 def serve(path: Path | None, **flags: str | None) -> None:
     """Run the scheduling service until SIGTERM or Ctrl-C.
 
@@ -73,8 +50,8 @@ def check(file: Path | None) -> None:
 
 
 @config.command("show")
-@config_option
-@settings_options
+@config_option(ENVIRONMENT_PREFIX)
+@settings_options(Settings)
 @click.option("--json", "json_", is_flag=True, help="Print a JSON document (schema: docs/cli.md).")
 def show_config(path: Path | None, *, json_: bool, **flags: str | None) -> None:
     """Print the settings that `ygs serve` would use, as a settings file."""
