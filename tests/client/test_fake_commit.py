@@ -66,7 +66,7 @@ def test_a_gang_is_committed_whole_and_its_asks_are_answered(world: World) -> No
         (gang(put("a", 0, 1), put("b", 0)), CODES.OUTCOME_CODE_NO_ASK, "not the asked one"),
         (gang(put("a", 0, 1), put("gone", 0, 1)), CODES.OUTCOME_CODE_SERVER_GONE, "gone"),
         (gang(put("a", 0, 1), put("a", 1, 2)), CODES.OUTCOME_CODE_NO_FIT, "GPU 1 is held"),
-        (gang(put("a", 0, 1), put("b", 3, 4)), CODES.OUTCOME_CODE_NO_FIT, "GPU 4 does not exist"),
+        (gang(put("a", 0, 1), put("b", 3, 64)), CODES.OUTCOME_CODE_NO_FIT, "GPU 64 does not exist"),
         (gang(put("a", 0, 1), put("a", 2, 3), put("a", 0, 1)), CODES.OUTCOME_CODE_NO_FIT, "gpus 6 assigned, 4 free"),
     ],
 )

@@ -208,7 +208,7 @@ def test_more_than_a_server_has_left(stage: Stage) -> None:
     stage.refused(Code.OUTCOME_CODE_NO_FIT, seats, job_id=app.app_id)
 
 
-@pytest.mark.parametrize("indices", [[4], [], [0, 1], [1, 0]], ids=["not there", "none", "too many", "descending"])
+@pytest.mark.parametrize("indices", [[64], [], [0, 1], [1, 0]], ids=["no slot", "none", "too many", "descending"])
 def test_gpu_indices_that_make_no_sense(stage: Stage, indices: list[int]) -> None:
     seat = stage.seat(0, gpu_indices=indices)
     stage.refused(Code.OUTCOME_CODE_INVALID, [*stage.gang()[2:], seat])

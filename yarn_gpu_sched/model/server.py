@@ -18,7 +18,7 @@ class ServerState(enum.Enum):
 
 
 class Server(msgspec.Struct, frozen=True, gc=False):
-    """A server. GPU indices are 0 to ``capacity.gpus`` - 1, in the order of nvidia-smi.
+    """A server. GPU indices are 0 to ``capacity.gpus`` - 1, in the order of nvidia-smi; with a monitor they are its slots.
 
     ``partition_shared``: its partition lends what it does not use to asks of the default partition.
     """

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 ORDERED_CONTAINERS_MAX = 16_384
+SLOTS_MAX = 64
+"""GPU indices of a server: with a node monitor they are slots, of which some may have lost their cards."""
 
 
 class RefusedError(Exception):
@@ -156,8 +158,8 @@ def _index_problems(
         if len(indices) != assignment.resource.gpus:
             yield f"{len(indices)} GPU indices for {assignment.resource.gpus} GPUs"
         for index in indices:
-            if index >= server.capacity.gpus:
-                yield f"GPU {index} does not exist, the last is {server.capacity.gpus - 1}"
+            if index >= SLOTS_MAX:
+                yield f"GPU {index} does not exist, the last slot of a server is {SLOTS_MAX - 1}"
             if index in held:
                 yield f"GPU {index} is held already"
             held.add(index)

@@ -73,7 +73,9 @@ class Server(_message.Message):
     """True when its partition lends what it does not use to asks of the default partition (YARN: a non-exclusive node label)."""
     @_builtins.property
     def capacity(self) -> _resource_pb2.Resource:
-        """All that the server offers. GPU indices are 0 to gpus - 1, in the order of nvidia-smi."""
+        """All that the server offers. GPU indices are 0 to gpus - 1, in the order of nvidia-smi; where a node monitor tells of slots that
+        have lost their cards, they are slots, up to 63.
+        """
 
     def __init__(
         self,
