@@ -96,6 +96,15 @@ def test_the_honest_decision_is_committed_so_that_refusals_mean_something(stage:
     ]
 
 
+def test_a_slot_beyond_the_gpus_that_yarn_counts(stage: Stage) -> None:
+    """A card was lost, so YARN counts one GPU less, and the others keep their slots."""
+    gang = [stage.seat(0), stage.seat(63), stage.seat(1, 1), stage.seat(4, 1)]
+    outcome = stage.session.outcome(stage.session.place(stage.app.app_id, 1, gang))
+    assert outcome.code == Code.OUTCOME_CODE_COMMITTED, outcome
+    tags = {tag for container in stage.app.hold(GANG) for tag in container["tags"]}
+    assert tags == {"gpu_0", "gpu_1", "gpu_4", "gpu_63"}
+
+
 def test_an_ask_that_was_withdrawn(stage: Stage) -> None:
     stage.app.allocate(gpus(0))
     stage.await_asked(stage.app, 0)
