@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection
-from copy import deepcopy
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from yarn_gpu_sched.engine.gpu_states import is_unknown, needs_ack
 from yarn_gpu_sched.engine.health import servers_of
@@ -42,7 +43,7 @@ def _host_view(core: Core, host: str) -> HostView:
     return HostView(
         host=host,
         server_id=servers[0].server_id if servers else "",
-        record=deepcopy(record),
+        record=replace(record, gpus=[]),
         unknown=is_unknown(record),
         gpus_counted=sum(use.gpus for use in servers),
         gpus_healthy=healthy,
@@ -53,9 +54,9 @@ def _host_view(core: Core, host: str) -> HostView:
 
 def _gpu_view(core: Core, gpu: GpuRecord, holder: Container | None) -> GpuView:
     if holder is None:
-        return GpuView(deepcopy(gpu), needs_ack(gpu))
+        return GpuView(replace(gpu), needs_ack(gpu))
     vc = core.state.jobs[holder.job_id].job.vc
-    return GpuView(deepcopy(gpu), needs_ack(gpu), holder.job_id, holder.container_id, vc)
+    return GpuView(replace(gpu), needs_ack(gpu), holder.job_id, holder.container_id, vc)
 
 
 def gang_places(core: Core, job_id: str, others: Collection[str]) -> GangPlaces:

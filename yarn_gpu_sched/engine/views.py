@@ -237,7 +237,10 @@ class GangPlaces(msgspec.Struct, frozen=True):
 
 
 class HostView(msgspec.Struct, frozen=True):
-    """The health of one server. ``gpus_over_committed``: GPUs that containers hold beyond those that are healthy."""
+    """The health of one server; its GPUs are in ``gpus``, not in ``record``.
+
+    ``gpus_over_committed``: GPUs that containers hold beyond those that are healthy.
+    """
 
     host: str
     server_id: str
