@@ -340,8 +340,8 @@ async def test_so_many_bad_readings_count_as_the_setting_says(settings: Settings
 
 def has_counted(service: Service, bad_readings: int) -> bool:
     """Tell whether so many in a row are counted of the first GPU of the one server, and of the other server."""
-    one, other = (service.engine.hosts(only=host)[0][0].record for host in (A1, LONG))
-    return one.gpus[0].bad == other.bad == bad_readings
+    one, other = (service.engine.hosts(only=host)[0][0] for host in (A1, LONG))
+    return one.gpus[0].gpu.bad == other.record.bad == bad_readings
 
 
 async def test_a_server_that_can_be_read_again_is_shown_as_unreadable_until_it_is_placed_on(
