@@ -28,6 +28,7 @@ FULL = ClusterSpec(
     binding_dir=Path("/b"),
     extra_classpath=(Path("/x/a.jar"), Path("/x/classes")),
     settings={"dfs.replication": "2"},
+    monitor_settings={"read_every_s": "0.5"},
     changed={"gpu-a1": (2, "/rack-z")},
     jvm_flags={"rm": ("-Da=b", "-Dc=d")},
 )

@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.generator import LOAD
 from tests.real import lending as lending_queues
-from tests.real import spells
+from tests.real import monitored as monitored_servers
+from tests.real import shown, spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
 from tests.real.queues import QUEUES, as_they_were
@@ -133,7 +134,7 @@ def _served(
         vcores=24,
         hdfs=False,
         service_address=address,
-        binding_dir=folder / "bindings",
+        binding_dir=None if spec.gpu_model else folder / "bindings",
         extra_classpath=(_metrics_at_once(folder), _shim(folder)),
     )
     with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
@@ -191,6 +192,35 @@ def lending(lending_joint: ServedJoint) -> Iterator[ServedJoint]:
     """Give a test the cluster whose queues lend, with nothing on it."""
     with _used_by_a_test(lending_joint):
         yield lending_joint
+
+
+@pytest.fixture(scope="module")
+def monitored_joint(
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ServedJoint]:
+    """Boot 2 servers of 8 simulated GPUs with a monitor each, one without GPUs, and the product's own service."""
+    with _folder("monitored", tmp_path_factory, pytestconfig) as folder:
+        spec = ClusterSpec(
+            hadoop=hadoop,
+            servers=((2, monitored_servers.GPUS),),
+            racks=2,
+            cpu_servers=1,
+            gpu_model="V100",
+            monitor_settings=monitored_servers.MONITOR,
+            settings=_QUICK,
+        )
+        with _served(spec, classes, folder, monitored_servers.service_settings(folder)) as joint:
+            yield joint
+
+
+@pytest.fixture
+def monitored(monitored_joint: ServedJoint) -> Iterator[ServedJoint]:
+    """Give a test the cluster with monitors, with nothing on it and all its GPUs well."""
+    with _used_by_a_test(monitored_joint):
+        monitored_servers.await_well(monitored_joint)
+        yield monitored_joint
+    twice = shown.held_twice(shown.read(monitored_joint.folder / "shown"))
+    assert not twice, f"{twice}\nlogs: {monitored_joint.folder / 'shown'}"
 
 
 def _service_environment(address: str, folder: Path) -> dict[str, str]:

@@ -67,6 +67,9 @@ class MonitoredServer:
 
     def monitor(self, node_manager_port: int) -> list[str]:
         """Return the command of its monitor."""
+        more = [
+            word for key, value in self.spec.monitor_settings.items() for word in (f"--{key.replace('_', '-')}", value)
+        ]
         return [
             sys.executable,
             "-P",
@@ -80,6 +83,7 @@ class MonitoredServer:
             *("--simulate", self.cards),
             *("--scenario", str(self.scenario)),
             *("--node-manager", f"http://{self.server.address}:{node_manager_port}"),
+            *more,
         ]
 
 

@@ -57,6 +57,7 @@ def _plain(spec: ClusterSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in spec.__dataclass_fields__} | {
         "binding_dir": None if spec.binding_dir is None else str(spec.binding_dir.absolute()),
         "extra_classpath": [str(path.absolute()) for path in spec.extra_classpath],
+        "monitor_settings": dict(spec.monitor_settings),
         "settings": dict(spec.settings),
         "changed": {name: list(each) for name, each in spec.changed.items()},
         "jvm_flags": {role: list(flags) for role, flags in spec.jvm_flags.items()},

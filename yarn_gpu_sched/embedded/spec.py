@@ -48,6 +48,7 @@ class ClusterSpec:
     gpu_model        simulated cards of this model ("V100"; `yarn_gpu_sched.monitor.simulated`) on the GPU servers: the
                      NodeManagers discover them with their GPU plugin, and each such server has a monitor, which
                      delivers the bindings. The service has to run with `local_monitors`. Empty: GPUs are only a number
+    monitor_settings settings of these monitors (docs/monitor.md) by key, over those that the cluster itself gives
     scheduler_class  of the ResourceManager; STOCK_SCHEDULER needs neither shim nor service
     extra_classpath  jars or folders before Hadoop's own on the ResourceManager's class path. When the scheduler is
                      GANG_SCHEDULER and this is empty, the shim's jar is looked for (`shim_jar`)
@@ -66,6 +67,7 @@ class ClusterSpec:
     service_address: str | None = None
     binding_dir: Path | None = None
     gpu_model: str = ""
+    monitor_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scheduler_class: str = GANG_SCHEDULER
     extra_classpath: tuple[Path, ...] = ()
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
