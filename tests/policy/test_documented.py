@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from yarn_gpu_sched.engine.line_clock import HISTORY_MAX
 from yarn_gpu_sched.model.delay import CAUSES, Cause
 from yarn_gpu_sched.model.queue_settings import QueueSettings, SettingError, known_settings, read_settings
 from yarn_gpu_sched.model.reason import ReasonCode
+from yarn_gpu_sched.monitor.settings import Settings as MonitorSettings
 from yarn_gpu_sched.service import Settings
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "policy.md").read_text()
@@ -49,7 +51,7 @@ def test_every_reason_has_its_row_with_its_cause() -> None:
 def test_every_default_is_the_setting_s() -> None:
     stated = {}
     for row in rows("| default | value |"):
-        name = re.search(r"\(`(\w+)`\)", row[0])
+        name = re.search(r"\(`([a-z_]+)`\)", row[0])
         if name:
             stated[name[1]] = (row[1].removesuffix(" s"), row[2])
     for setting, (value, right) in stated.items():
@@ -58,7 +60,20 @@ def test_every_default_is_the_setting_s() -> None:
         assert isinstance(extra, dict)
         assert value == (field.default or "none" if isinstance(field.default, str) else f"{field.default:g}"), setting
         assert right == extra["right"], setting
+    of_monitors = {
+        name[1]: (row[1].removesuffix(" s"), row[2])
+        for row in rows("| default | value |")
+        if (name := re.search(r"\(monitor's `(\w+)`\)", row[0]))
+    }
+    known = {name: MonitorSettings.model_fields[name] for name in of_monitors}
+    assert of_monitors == {name: (f"{field.default:g}", _right(field)) for name, field in known.items()}
+    assert {"read_every_s", "push_every_s"} <= of_monitors.keys()
     assert (rows("| default | value |")[-1][1], 16) == ("16", HISTORY_MAX)
+
+
+def _right(field: FieldInfo) -> object:
+    assert isinstance(field.json_schema_extra, dict)
+    return field.json_schema_extra["right"]
 
 
 def test_a_setting_that_is_not_known_lists_those_that_are() -> None:
