@@ -37,6 +37,7 @@ class Charges:
         self._held: Counter[tuple[str, str]] = Counter()
         self._kept: Counter[tuple[str, str]] = Counter()
         self._masks: dict[str, int] = {}
+        self._fit: dict[str, int] = {}
         self._capacity: dict[str, tuple[str, str, int]] = {}
         self._in_use: Counter[str] = Counter()
         self._usable: Counter[str] = Counter()
@@ -44,12 +45,13 @@ class Charges:
         for server_id, use in core.state.servers.items():
             server = use.server
             self._masks[server_id] = 0
-            if server.state is ServerState.RUNNING:
-                self._capacity[server_id] = (server.partition, server.domain, server.capacity.gpus)
+            if server.state is ServerState.RUNNING and not use.fitness.blocked:
+                self._capacity[server_id] = (server.partition, server.domain, use.gpus_healthy)
+            self._fit[server_id] = use.capacity_mask & ~(use.fitness.sick | use.fitness.busy)
         self._count_held()
         for server_id, (partition, _, gpus) in self._capacity.items():
             self._usable[partition] += gpus
-            self._in_use[partition] += min(gpus, self._masks[server_id].bit_count())  # it may have had more before
+            self._in_use[partition] += gpus - self._free(server_id, self._masks[server_id])
 
     def _count_held(self) -> None:
         state = self._core.state
@@ -63,6 +65,11 @@ class Charges:
                     self._kept[decision.job_id, part.use.server.partition] += part.gpus
         for job_id, plan in self._core.preemption.plans.items():
             self._promised[job_id] = plan.gpus
+
+    def _free(self, server_id: str, held: int) -> int:
+        """Count the GPUs of a server that are given out and not held: never more than its resource manager leaves."""
+        left = self._core.state.servers[server_id].gpus - held.bit_count()  # it may have had more before
+        return max(0, min(left, (self._fit[server_id] & ~held).bit_count()))
 
     def _add(self, job_id: str, server_id: str, mask: int, gpus: int) -> None:
         self._masks[server_id] |= mask
@@ -109,7 +116,10 @@ class Charges:
         return self._kept[job_id, partition]
 
     def borrowed(self, vc: str, partition: str) -> dict[str, Unit]:
-        """Charge running jobs to a queue's quota in order of start; what does not fit as a whole is borrowed."""
+        """Charge running jobs to a queue's quota in order of start; what does not fit as a whole is borrowed.
+
+        Whoever uses none of its GPUs is, and charges nothing.
+        """
         left = self.quota(vc)
         found: dict[str, Unit] = {}
         if left is None:
@@ -118,7 +128,9 @@ class Charges:
         running = [one for one in jobs if one.job.vc == vc and one.state is JobState.RUNNING]
         for record in sorted(running, key=lambda one: (one.started_s, one.job.submit_time_s, one.job.job_id)):
             for unit in self._units(record, partition):
-                if unit.gpus <= left:
+                if record.tenure.idle:
+                    found[unit.name] = unit
+                elif unit.gpus <= left:
                     left -= unit.gpus
                 else:
                     found[unit.name] = unit
@@ -149,7 +161,7 @@ class Charges:
         found: dict[str, list[tuple[int, int]]] = {}
         for server_id, (partition, rack, gpus) in self._capacity.items():
             if partition == want.partition:
-                free = max(0, gpus - masks[server_id].bit_count())
+                free = self._free(server_id, masks[server_id])
                 found.setdefault(rack, []).append((free // each, gpus // each))
         return found
 

@@ -150,7 +150,7 @@ class Onlooker:
             mine, theirs = apart(record.job.vc, unit.record.job.vc)
             assert mine, f"{unit.name} of {unit.record.job.vc} is stopped for {plan.job_id} of {record.job.vc}"
             assert theirs, f"{unit.name} of {unit.record.job.vc} is stopped for {plan.job_id} of {record.job.vc}"
-            for path in theirs:
+            for path in () if unit.record.tenure.idle else theirs:
                 used, quota = most.gpus(path, plan.partition) - taken[path], most.quota(path)
                 assert quota is None or used > quota, f"{path} uses {used} of {quota}, and {unit.name} of it is stopped"
                 taken[path] += unit.gpus
@@ -291,10 +291,17 @@ class Onlooker:
             end_s = seen.begun_s + self.settings.preempt_grace_s
         else:
             end_s = seen.stopped_s + self.settings.preempt_hold_s
+            end_s += self.settings.zombie_alarm_s if self.now_s >= end_s and self._is_monitored(plan) else 0.0
         assert self.now_s < end_s, f"{plan} goes on at {self.now_s}, and it was to end at {end_s}"
         wake_s = self.world.engine.next_wake_s()
         assert wake_s is not None, f"{plan} ends when nobody looks"
         assert wake_s <= end_s, f"{plan} ends at {end_s}, and nobody looks before {wake_s}"
+
+    def _is_monitored(self, plan: Plan) -> bool:
+        """Tell whether some of what a gang takes is given out only when it is seen free."""
+        servers, hosts = self.core.state.servers, self.core.health.hosts
+        uses = [servers.get(need.server_id) for need in plan.needs]
+        return any(use is None or use.server.host in hosts for use in uses)
 
     # Clocks
 

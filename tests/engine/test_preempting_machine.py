@@ -220,8 +220,8 @@ class Preempting(LendingMachine):
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self.watched.onlooker = None
-            Preempting.events += len(self.world.events)
-            Preempting.counted.update(self.onlooker.counted + self.reservations.counted)
+            type(self).events += len(self.world.events)
+            type(self).counted.update(self.onlooker.counted + self.reservations.counted)
         super().teardown()
 
 

@@ -269,9 +269,9 @@ class Tenants(EngineMachine):
         steps = self.stopwatch.levels(self.engine, before, max(self.now_s, self.engine._core.now_s))
         super().decide()
         after = Ledger(self.engine, self.told)
-        Tenants.passes += 1
+        type(self).passes += 1
         for decision in self.world.places[first:]:
-            Tenants.placed += 1
+            type(self).placed += 1
             self.keeps_limits(decision, before, after)
             self.keeps_level(decision, steps)
 
@@ -309,7 +309,7 @@ class Tenants(EngineMachine):
             want = record.want
             if isinstance(want, JobWant):
                 forbids = ledger.forbids(want)
-                Tenants.forbidden += forbids
+                type(self).forbidden += forbids
                 assert (want.line.forbidden is not None) == forbids, f"{job_id}: {want.line.forbidden}"
         self.stopwatch.note(self.engine, ledger)
 
@@ -319,12 +319,12 @@ class Tenants(EngineMachine):
         if hasattr(self, "world"):
             core = self.engine._core
             known = kept(core)
-            Tenants.borrowed += sum(len(borrowed) for borrowed, _, _ in known.values())
+            type(self).borrowed += sum(len(borrowed) for borrowed, _, _ in known.values())
             assert known == anew(core)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            Tenants.events += len(self.world.events)
+            type(self).events += len(self.world.events)
         super().teardown()
 
 

@@ -8,12 +8,12 @@ from tests.engine.world import server
 from yarn_gpu_sched.model.container import Container
 from yarn_gpu_sched.model.resource import Resource
 from yarn_gpu_sched.model.server import ServerState
-from yarn_gpu_sched.model.server_use import Part, ServerUse, mask_of
+from yarn_gpu_sched.model.server_use import FIT, Fitness, Part, ServerUse, mask_of
 
 
-def use_of(gpus: int = 4, *containers: Container, cpu_share: float = 0.1) -> ServerUse:
+def use_of(gpus: int = 4, *containers: Container, cpu_share: float = 0.1, fitness: Fitness = FIT) -> ServerUse:
     """Make a server of 65,536 MB and 64 vcores with these containers."""
-    use = ServerUse(server("s1", gpus), cpu_share)
+    use = ServerUse(server("s1", gpus), cpu_share, fitness)
     use.containers.update({one.container_id: one for one in containers})
     use.recount()
     return use
@@ -107,6 +107,25 @@ def test_a_decision_on_a_gpu_that_a_container_has_is_irregular() -> None:
     use.in_flight[7] = Part(use, 10, 1, 0b1, 1)
     use.recount()
     assert (use.irregular, use.gpus_free) == (True, 2)
+
+
+def test_a_gpu_that_is_held_and_not_healthy_is_no_riddle() -> None:
+    """Whoever holds it is foretold to leave the healthy ones, and not this one."""
+    use = use_of(4, container("k1", 0, 1, gpus=2), fitness=Fitness(4, sick=0b1, busy=0b1000))
+    before = (65_436, 62, 1, 0b0100)
+    assert (free(use), use.irregular, use.gpus_healthy) == (before, False, 3)
+    assert (use.would_free(0b0011), use.would_free(0b1001)) == (1, 0)
+    use.give(100, 2, 0b0011, 2)
+    assert free(use) == (65_536, 64, 2, 0b0110)
+    use.take(100, 2, 0b0011, 2)  # it was only tried
+    assert free(use) == before
+
+
+def test_where_the_resource_manager_counts_fewer_gpus_another_one_may_be_given_out_instead() -> None:
+    use = use_of(2, container("k1", 0), container("k2", 1), fitness=Fitness(3, sick=0b1))
+    assert (use.gpus_free, use.would_free(0b1)) == (0, 1)
+    use.give(100, 2, 0b1, 1)
+    assert (use.gpus_free, use.free_mask) == (1, 0b100)
 
 
 def test_an_irregular_server_is_counted_anew_when_something_goes() -> None:

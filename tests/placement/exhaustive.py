@@ -15,7 +15,7 @@ Row = tuple[int, int, int, int, int]
 def row_of(use: ServerUse, *, empty: bool) -> Row:
     if empty:
         capacity = use.server.capacity
-        return (capacity.gpus, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
+        return (use.gpus_healthy, capacity.memory_mb, capacity.vcores, use.share_mb, use.share_vcores)
     return (use.gpus_free, use.memory_free_mb, use.vcores_free, use.share_mb, use.share_vcores)
 
 

@@ -114,4 +114,4 @@ def _restore(core: Core, gpu: GpuRecord, kept_gpu: KeptGpu) -> None:
     gpu.uuid, gpu.sticky = kept_gpu.uuid, kept_gpu.sticky
     gpu.ecc_acked, gpu.mark = kept_gpu.ecc_acked, kept_gpu.mark
     if gpu.sticky:
-        gpu.health, gpu.since_s = Health.QUARANTINED, core.now_s
+        gpu.health, gpu.since_s, gpu.good_since_s = Health.QUARANTINED, core.now_s, None

@@ -18,7 +18,7 @@ from yarn_gpu_sched.engine.loans import safe_until_s
 from yarn_gpu_sched.engine.preemption import OBSERVED_AGAIN_S, WINDOW_S, watch_waiting
 from yarn_gpu_sched.engine.promises import kept_back_no_more
 from yarn_gpu_sched.engine.reclaiming import Condition, Failing, Found, is_crowded, prove_again, reclaim
-from yarn_gpu_sched.engine.repair import order_anew
+from yarn_gpu_sched.engine.repair import is_occupied, order_anew
 from yarn_gpu_sched.engine.victims import Candidate
 from yarn_gpu_sched.engine.want import JobWant
 from yarn_gpu_sched.model.assignment import Level
@@ -202,9 +202,13 @@ def tend(core: Core, place: Place) -> int:
 
 
 def _outlast_clearing(core: Core, plan: Plan) -> None:
-    """Hold on while GPUs that were given back for the gang have not been seen free, until that is cause for an alarm."""
-    if plan.hold_until_s is None or plan.hold_until_s > core.now_s:
+    """Hold on while GPUs that were given back for the gang have not been seen free, until that is cause for an alarm.
+
+    And no longer than for one that was given back last: whatever comes and goes on these GPUs, others wait for them too.
+    """
+    if plan.hold_until_s is None or plan.hold_until_s > core.now_s or plan.stopped_s is None:
         return
+    most_s = plan.stopped_s + core.settings.preempt_hold_s + core.settings.zombie_alarm_s
     times = [
         gpu.not_free_since_s + core.settings.zombie_alarm_s
         for need in plan.needs
@@ -212,7 +216,7 @@ def _outlast_clearing(core: Core, plan: Plan) -> None:
         for gpu in core.health.hosts[use.server.host].gpus
         if gpu.not_free_since_s is not None and not gpu.alarmed and need.mask >> gpu.slot & 1
     ]
-    plan.hold_until_s = max(times, default=plan.hold_until_s)
+    plan.hold_until_s = min(most_s, max(times, default=plan.hold_until_s))
 
 
 def _ends_s(plan: Plan) -> float:
@@ -266,7 +270,7 @@ def _proven(core: Core, want: JobWant) -> Placement | None:
     """Give the place that was proven for a gang, if all of it is held by now."""
     plan = core.preemption.plans[want.job_id]
     total = sum(need.memory_mb for need in plan.needs), sum(need.vcores for need in plan.needs), plan.gpus
-    if plan.stopped_s is None or want.held != Resource(*total):
+    if plan.stopped_s is None or want.held != Resource(*total) or any(map(is_occupied, kept_for(core, want.record))):
         return None
     servers = core.state.servers
     portions = [Portion(servers[need.server_id], *one) for need in plan.needs for one in need.portions]

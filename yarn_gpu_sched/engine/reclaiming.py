@@ -18,13 +18,14 @@ from yarn_gpu_sched.engine.victim_search import FEW, Chosen, Shape, Site, enumer
 from yarn_gpu_sched.engine.victims import Candidate, Candidates, above_quota, candidates, warned, within_quota
 from yarn_gpu_sched.model.assignment import Level
 from yarn_gpu_sched.model.preemption import Need
-from yarn_gpu_sched.model.server_use import Part
+from yarn_gpu_sched.model.server_use import Part, mask_of
 from yarn_gpu_sched.model.shares import lineage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from yarn_gpu_sched.engine.core import Core
+    from yarn_gpu_sched.engine.loans import Borrowed
     from yarn_gpu_sched.engine.want import JobWant
     from yarn_gpu_sched.model.preemption import Plan
     from yarn_gpu_sched.model.transaction import Transaction
@@ -249,7 +250,8 @@ class _Search:
                 there = held.get(server_id)
                 if there is None:
                     held[server_id] = there = {}
-                there[place] = gpus
+                if freed := self._freed(one, server_id, gpus):
+                    there[place] = freed
         domains = []
         for domain in self._core.index.partition(self._want.partition).domains:
             sites = []
@@ -259,6 +261,13 @@ class _Search:
                     sites.append(Site(use.gpus, use.gpus_free, () if use.irregular else tuple(there.items())))
             domains.append(sites)
         return domains
+
+    def _freed(self, one: Borrowed, server_id: str, gpus: int) -> int:
+        """Count how many of so many GPUs that somebody holds on a server could be given out then."""
+        use = self._core.state.servers[server_id]
+        if not use.fitness.sick | use.fitness.busy:
+            return gpus
+        return sum(use.would_free(mask_of(each.gpu_indices)) for each in one.containers if each.server_id == server_id)
 
     def _cheaper(self, best: Proof) -> Proof:
         """Look through the cheaper sets one by one, where those who may be stopped are few."""
@@ -282,7 +291,7 @@ class _Search:
         freed: dict[str, int] = {}
         for place in chosen:
             for server_id, gpus in self._ripe[place].places:
-                freed[server_id] = freed.get(server_id, 0) + gpus
+                freed[server_id] = freed.get(server_id, 0) + self._freed(self._ripe[place], server_id, gpus)
         for server_id, gpus in freed.items():
             free = self._core.state.servers[server_id].gpus_free
             slots += (free + gpus) // each - free // each

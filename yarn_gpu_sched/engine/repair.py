@@ -81,6 +81,11 @@ def holds_of(core: Core, record: JobRecord) -> list[Decision]:
     return [decision for decision in decisions if decision.hold_until_s is not None]
 
 
+def is_occupied(part: Part) -> bool:
+    """Tell whether somebody who should not be is on GPUs that are held: they are not given out before that goes."""
+    return bool(part.mask & part.use.fitness.busy)
+
+
 def replaced(core: Core, record: JobRecord, containers: int) -> None:
     """Count replacements that were committed; the last one makes the gang whole again."""
     record.missing = max(0, record.missing - containers)
@@ -144,7 +149,9 @@ def _fill(core: Core, record: JobRecord, place: Place) -> int:
         if not isinstance(want, JobWant) or want.gang or want.application_master:
             break
         part = hold.parts[0] if hold.parts else None
-        fits = part is not None and want.members[0][0].resource == hold.total and part.use.usable
+        fits = (
+            part is not None and want.members[0][0].resource == hold.total and part.use.usable and not is_occupied(part)
+        )
         if part is not None and fits and all(reach.admits(part.use) for reach in want.demand.reach):
             free_hold(core, hold)
             decided += place(core, want, Placement(Level.FEWEST_SERVERS, [Portion(part.use, 0, 1)]))

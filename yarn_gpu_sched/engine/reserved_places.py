@@ -128,12 +128,14 @@ class Places:
         for one in self._endings_of(partition):
             if not any(lack > 0 for lack in lacks.values()):
                 break
-            freed = [part for part in one.parts if lacks.get(part.use.server_id, 0) > 0]
+            freed = [
+                part for part in one.parts if lacks.get(part.use.server_id, 0) > 0 and part.use.would_free(part.mask)
+            ]
             if freed:
                 awaited.append(one.record.job.job_id)
                 times.append(one.ends_s)
             for part in freed:
-                lacks[part.use.server_id] -= part.gpus
+                lacks[part.use.server_id] -= part.use.would_free(part.mask)
         known = [time_s for time_s in times if time_s is not None]
         is_known = len(known) == len(times) and not any(lack > 0 for lack in lacks.values())
         ready_s = max(known, default=self._core.now_s) if is_known else None

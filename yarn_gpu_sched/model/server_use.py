@@ -138,8 +138,8 @@ class ServerUse:
     def recount(self) -> None:
         """Count all that is held: the slow way, for what is rare.
 
-        ``irregular`` afterwards tells that GPUs are held twice, or that one is held that the server does not have or that is not
-        healthy: what is free once it is given back cannot be foretold.
+        ``irregular`` afterwards tells that GPUs are held twice, or that one is held that the server does not have: what is free
+        once it is given back cannot be foretold. One that is not healthy can be held, and is not free then.
         """
         memory_mb = vcores = gpus = held = bits = 0
         for container in self.containers.values():
@@ -159,8 +159,7 @@ class ServerUse:
         self.gpus_used = gpus
         fitness = self.fitness
         self.free_mask = self.capacity_mask & ~(held | fitness.sick | fitness.busy)
-        not_there = held & (fitness.sick | ~self.capacity_mask)
-        self.irregular = bits != held.bit_count() or gpus != bits or bool(not_there)
+        self.irregular = bits != held.bit_count() or gpus != bits or bool(held & ~self.capacity_mask)
         self._counted = self.irregular or fitness is not FIT
         self.gpus_free = self._gpus_free()
 
@@ -168,6 +167,13 @@ class ServerUse:
     def gpus_out(self) -> int:
         """GPUs that nobody holds and that are not given out, because they are not healthy or not known to be free."""
         return max(0, self.gpus - self.gpus_used - self.gpus_free)
+
+    def would_free(self, mask: int) -> int:
+        """Count at most how many of these GPUs could be given out once who holds them is gone."""
+        fitness = self.fitness
+        if fitness.slots > self.gpus:  # the resource manager counts fewer: another one may be given out instead
+            return mask.bit_count()
+        return (mask & ~(fitness.sick | fitness.busy)).bit_count()
 
     def free_indices(self, gpus: int) -> tuple[int, ...]:
         """Give the lowest indices that nobody holds; past the last GPU if there are not enough (over-commitment)."""
