@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.monitored import Monitored
-from tests.engine.world import ask, worker
+from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import RequeueJob, WarnJob
-from yarn_gpu_sched.engine.events import HealthRestored
-from yarn_gpu_sched.model.health import Fault, GpuReport, Health, KeptGpu, KeptHost, MarkAction
+from yarn_gpu_sched.engine.events import GpusReported, HealthRestored, TelemetryChanged
+from yarn_gpu_sched.model.health import Fault, GpuReport, Health, KeptGpu, KeptHost, MarkAction, Telemetry
 from yarn_gpu_sched.model.preemption import Mode
 
 QUICK = EngineSettings(
@@ -56,6 +56,53 @@ def test_a_job_on_a_broken_gpu_does_not_keep_a_gang_from_its_reservation() -> No
         world.ask(f"b{number}", ask(1, worker(1)))
         world.decide()
     assert [one.gpu_indices for one in world.places[-1].assignments] == [(1, 2, 3)]
+
+
+def test_a_reservation_awaits_who_holds_healthy_gpus_and_counts_only_those() -> None:
+    world = Monitored("s1", settings=QUICK)
+    world.configure("root.a", quota_gpus=4)
+    world.configure("root.b", quota_gpus=4)
+    for name, gpus in (("a1", 2), ("a2", 1), ("a3", 1)):
+        world.submit(name, f"gang:1x{gpus}")
+        world.ask(name, ask(1, worker(gpus)))
+        world.run()
+        world.now_s += 1.0
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(79,)))
+    world.submit("big", "gang:1x3", vc="root.b")
+    world.ask("big", ask(1, worker(3)))
+    world.decide()
+    world.wait(5.0)
+    (reservation,) = world.engine.reservations()
+    assert reservation.awaited == ("a1", "a2", "a3")
+
+
+def test_of_many_who_may_be_stopped_the_cheapest_are_found_where_the_very_cheapest_hold_a_broken_gpu() -> None:
+    """By counts alone those on s1 would do, and who is tried one after another then costs more than who is found."""
+    world = World(QUICK).up(*(server(name, 2) for name in ("s1", "s2", "s3")), *(server(f"t{n}", 1) for n in range(14)))
+    world.configure("root.a", quota_gpus=0)
+    world.configure("root.b", quota_gpus=4)
+
+    def run_on(name: str, host: str, gpus: int = 1) -> None:
+        world.submit(name, f"gang:1x{gpus}")
+        world.ask(name, ask(1, worker(gpus), at={host: 1}, strict=True))
+        world.run()
+
+    run_on("old1", "s3")
+    run_on("old2", "s3")
+    world.now_s = 290.0
+    run_on("wide", "s2", 2)
+    for number in range(14):
+        run_on(f"t{number}", f"t{number}")
+    run_on("on_broken", "s1")
+    run_on("beside", "s1")
+    world.apply(TelemetryChanged(now_s=world.now_s, host="s1", telemetry=Telemetry.LIVE, slots=2))
+    world.apply(GpusReported(now_s=world.now_s, host="s1", gpus=(GpuReport(0, "GPU-a", xids=(79,)),)))
+    world.submit("back", "gang:1x2", vc="root.b")
+    world.ask("back", ask(1, worker(2)))
+    world.decide()
+    world.now_s += 10.0
+    world.decide()
+    assert {one.job_id for one in world.commands if isinstance(one, RequeueJob)} == {"wide"}
 
 
 def test_a_job_on_a_broken_gpu_does_not_shield_others_from_being_stopped_and_is_not_stopped_in_vain() -> None:
@@ -151,9 +198,9 @@ def test_the_place_of_a_lost_member_stays_held_while_a_stranger_is_on_it() -> No
     world.report("s1", released=(lost.container_id,))
     world.report("s1", GpuReport(lost.gpu_indices[0], "", occupants=("?",)))
     world.ask("gang", ask(1, worker(2)))
+    world.submit("other", "gang:1x1")
+    world.ask("other", ask(1, worker(1)))
     assert world.decide() == []
     world.report("s1", GpuReport(lost.gpu_indices[0], ""))
-    world.submit("other", "gang:1x2")
-    world.ask("other", ask(1, worker(2)))
     (decision,) = world.decide()
     assert (decision.job_id, decision.assignments[0].gpu_indices) == ("gang", lost.gpu_indices)
