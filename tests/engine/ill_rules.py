@@ -11,6 +11,7 @@ from hypothesis.stateful import rule
 
 from tests.engine.lending import NAMES, SERVERS
 from tests.engine.machines import EngineMachine
+from tests.engine.monitored import xids
 from yarn_gpu_sched.engine.events import (
     GpusReported,
     HealthRestored,
@@ -73,7 +74,7 @@ class IllRules(EngineMachine):
         known = self.known(host)
         uuid = known[slot].uuid if slot < len(known) else ""
         report = {
-            "xid": GpuReport(slot, uuid, xids=(79,)),
+            "xid": GpuReport(slot, uuid, xids=xids(79)),
             "hot": GpuReport(slot, uuid, faults=(Fault.THROTTLED,)),
             "hotter": GpuReport(slot, uuid, faults=(Fault.THROTTLED,)),
             "away": GpuReport(slot, uuid, present=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.monitored import Monitored
+from tests.engine.monitored import Monitored, xids
 from tests.engine.world import World, ask, server, worker
 from yarn_gpu_sched.engine import EngineSettings
 from yarn_gpu_sched.engine.commands import RequeueJob, WarnJob
@@ -35,7 +35,7 @@ def full(quota: int, settings: EngineSettings = QUICK) -> Monitored:
         world.run()
         world.now_s += 1.0
     assert [one.gpu_indices for number in range(4) for one in world.live(f"a{number}")] == [(0,), (1,), (2,), (3,)]
-    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(79,)))
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(79)))
     return world
 
 
@@ -67,7 +67,7 @@ def test_a_reservation_awaits_who_holds_healthy_gpus_and_counts_only_those() -> 
         world.ask(name, ask(1, worker(gpus)))
         world.run()
         world.now_s += 1.0
-    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(79,)))
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(79)))
     world.submit("big", "gang:1x3", vc="root.b")
     world.ask("big", ask(1, worker(3)))
     world.decide()
@@ -96,7 +96,7 @@ def test_of_many_who_may_be_stopped_the_cheapest_are_found_where_the_very_cheape
     run_on("on_broken", "s1")
     run_on("beside", "s1")
     world.apply(TelemetryChanged(now_s=world.now_s, host="s1", telemetry=Telemetry.LIVE, slots=2))
-    world.apply(GpusReported(now_s=world.now_s, host="s1", gpus=(GpuReport(0, "GPU-a", xids=(79,)),)))
+    world.apply(GpusReported(now_s=world.now_s, host="s1", gpus=(GpuReport(0, "GPU-a", xids=xids(79)),)))
     world.submit("back", "gang:1x2", vc="root.b")
     world.ask("back", ask(1, worker(2)))
     world.decide()
@@ -159,7 +159,7 @@ def test_what_is_restored_of_a_gpu_that_is_recovering_does_not_let_it_recover_un
     sticky: tuple[Fault, ...],
 ) -> None:
     world = Monitored("s1")
-    world.report("s1", GpuReport(0, "GPU-s1-0", xids=(48,)))
+    world.report("s1", GpuReport(0, "GPU-s1-0", xids=xids(48)))
     world.mark("s1", MarkAction.ACK)
     assert world.health("s1", 0) is Health.RECOVERING
     kept = KeptHost("s1", watched=True, gpus=(KeptGpu(0, "GPU-s1-0", sticky),))
