@@ -68,3 +68,17 @@ def test_a_master_with_gpus_that_waits_for_its_gang_as_well_is_not_starved() -> 
     world.step()
     assert len(world.live("g")) == 3
     assert world.engine.audit() == []
+
+
+def test_a_master_that_asks_for_its_gang_with_it_gets_both_from_its_reservation() -> None:
+    world = Waiting(4, 4)
+    for turn in range(8):
+        world.one(f"r{turn}")
+        world.ends[f"r{turn}"] = 700.0 + 60.0 * turn
+    world.submit("g", "gang:3x1")
+    world.ask("g", ask(1, worker(1), 0, am=True), ask(3, worker(1)))
+    dense(world, "g", 2 * BOUND_S)
+    assert world.engine.reservations() == ()
+    assert "kept for it" not in world.why("g")
+    world.step()
+    assert len(world.live("g")) == 3

@@ -111,6 +111,7 @@ def give(core: Core, want: JobWant, place: Place) -> int:
         del core.reservations.by_job[want.job_id]
         core.reservations.agenda.strike(want.job_id)
         core.reservations.overdue[want.vc] = None
+        core.changed(want.record)  # it may have asked for its gang already, which waits for that alone now
     return decided
 
 
