@@ -348,6 +348,7 @@ def test_ends_that_no_monitor_takes_are_bounded() -> None:
     one = orders.Orders()
     for number in range(orders.ENDED_MAX + 10):
         one.unbind(f"container-{number}")
+    assert one.queued == orders.ENDED_MAX
     one.begin(complete=True)
     while one.next_message() is not None:
         pass

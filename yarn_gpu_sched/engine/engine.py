@@ -285,6 +285,10 @@ class Engine:
         """List the live containers on a host."""
         return health_views.containers_on(self._core, host)
 
+    def not_seen_free(self, host: str) -> list[str]:
+        """List the containers that are gone from a host and whose GPUs no reading has shown free since."""
+        return health_views.not_seen_free(self._core, host)
+
     def foretell_mark(self, host: str, action: MarkAction, slot: int | None) -> list[str]:
         """Say what an operator's word would change, one sentence each; nothing if it is so already."""
         return marks.foretell(self._core, host, action, slot)

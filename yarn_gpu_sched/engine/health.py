@@ -92,6 +92,8 @@ def follow(core: Core, record: HostRecord) -> None:
     for gpu in record.gpus:
         mine = {one.container_id for one in holders if gpu.slot in one.gpu_indices}
         known = mine | {UNLISTED} if mine else mine
+        if gpu.released in mine:
+            gpu.released = ""  # it is there again, and so is its server
         foreign = bool(servers) and any(name not in known for name in gpu.occupants)
         occupy(gpu, foreign=foreign, now_s=core.now_s, settings=core.settings)
     note_time(core, record)

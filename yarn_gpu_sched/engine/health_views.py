@@ -90,6 +90,12 @@ def containers_on(core: Core, host: str) -> list[Container]:
     return [one for use in servers_of(core, host) for one in use.containers.values()]
 
 
+def not_seen_free(core: Core, host: str) -> list[str]:
+    """List the containers that are gone from a host and whose GPUs no reading has shown free since, each once."""
+    record = core.health.hosts.get(host)
+    return [] if record is None else list(dict.fromkeys(gpu.released for gpu in record.gpus if gpu.released))
+
+
 def host_named(core: Core, name: str) -> str:
     """Find the host that is meant by a name in any case, short or full; empty if none is, or more than one."""
     name = name.lower()

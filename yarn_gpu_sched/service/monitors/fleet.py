@@ -91,7 +91,7 @@ class Fleet:
             self._silencing.cancel()
 
     def join(self, host: str) -> tuple[HostTelemetry, Orders]:
-        """Take a server's monitor; what containers it has there it is told anew."""
+        """Take a server's monitor; what containers it has there it is told anew, and whose end no monitor has confirmed."""
         known = self.hosts.get(host)
         if known is None:
             self._forget_one()
@@ -103,6 +103,8 @@ class Fleet:
                 self._rebound.setdefault(container.job_id, {})[container.container_id] = None
             self.flush()
         orders = self._orders[host]
+        for container_id in self._engine.not_seen_free(host):
+            orders.unbind(container_id)
         orders.begin(complete=self._complete)
         return known, orders
 

@@ -18,7 +18,7 @@ BINDING_BYTES_MAX = MESSAGE_BYTES_MAX // 2
 """A binding beyond that names no hosts: a gang of so many is not told them this way."""
 GONE_A_MESSAGE = 128
 ENDED_MAX = 4_096
-"""Containers whose end waits for a reading; beyond that the oldest is taken as read."""
+"""Containers whose end waits to be told or for a reading; beyond that the oldest is forgotten until a monitor connects anew."""
 
 
 class Orders:
@@ -57,7 +57,9 @@ class Orders:
         self._gone[container_id] = None
         self._ended[container_id] = None
         while len(self._ended) > ENDED_MAX:
-            del self._ended[next(iter(self._ended))]
+            eldest = next(iter(self._ended))
+            del self._ended[eldest]
+            self._gone.pop(eldest, None)  # a monitor that learns of all containers forgets it
         self.wake.set()
 
     def tell_all(self) -> None:
