@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -87,8 +88,11 @@ class RawMonitor:
         return message
 
     async def ended(self) -> tuple[grpc.StatusCode, str]:
-        """Wait until the stream has ended; say how."""
+        """Wait until the stream has ended; say how. What was ordered before that is taken: gRPC tells the end after it."""
         async with asyncio.timeout(BOUND_S):
+            with contextlib.suppress(aio.AioRpcError):
+                while isinstance(message := await self._call.read(), monitor_pb2.ReportResponse):
+                    self.orders.append(message)
             return await self._call.code(), await self._call.details()
 
     def cancel(self) -> None:

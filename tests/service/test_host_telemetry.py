@@ -11,7 +11,7 @@ from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry
 
 def test_c20_an_xid_that_comes_while_gpus_cannot_be_read_is_not_lost() -> None:
     known = HostTelemetry(HOST, 512, 5)
-    known.begin(monitor_pb2.Hello(cards=cards()), 100.0)
+    known.begin(monitor_pb2.Hello(cards=cards()))
     told = monitor_pb2.Telemetry(
         failure=monitor_pb2.ReadFailure(kind=monitor_pb2.READ_FAILURE_KIND_TIMED_OUT),
         xids=[monitor_pb2.XidEvent(slot=2, xid=79), monitor_pb2.XidEvent(slot=2, xid=48)],

@@ -74,6 +74,7 @@ async def test_readings_that_change_nothing_cost_no_event(service: Service, link
     await link().open(changes.server())
     one = await monitor().hello()
     await one.tell(*(sample(slot) for slot in range(4)))
+    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
     await settled(service)
     events = service.metrics.events._value.get()
     for number in range(50):

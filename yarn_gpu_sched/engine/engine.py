@@ -269,6 +269,10 @@ class Engine:
         use = self._core.state.servers.get(server_id)
         return "" if use is None else use.server.host
 
+    def has_host(self, host: str) -> bool:
+        """Tell whether any server is on a host."""
+        return any(use.server.host == host for use in self._core.index.named(host))
+
     def host_named(self, name: str) -> str:
         """Find the host that is meant by a name in any case, short or full; empty if none is, or more than one."""
         return health_views.host_named(self._core, name)

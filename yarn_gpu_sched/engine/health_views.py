@@ -99,11 +99,14 @@ def not_seen_free(core: Core, host: str) -> list[str]:
 def host_named(core: Core, name: str) -> str:
     """Find the host that is meant by a name in any case, short or full; empty if none is, or more than one."""
     name = name.lower()
-    hosts = {use.server.host for use in core.state.servers.values()}
-    if name in hosts:
+    hosts = {use.server.host: use.server.host.lower() for use in core.state.servers.values()}
+    if hosts.get(name) == name:
         return name
     short = name.partition(".")[0]
-    found = [host for host in hosts if host.partition(".")[0] == short and short in (host, name)]
+    found = [host for host, lower in hosts.items() if lower == name]
+    found = found or [
+        host for host, lower in hosts.items() if lower.partition(".")[0] == short and short in (lower, name)
+    ]
     return found[0] if len(found) == 1 else ""
 
 

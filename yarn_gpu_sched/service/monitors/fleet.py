@@ -98,6 +98,7 @@ class Fleet:
             known = self.hosts[host] = HostTelemetry(
                 host, self._free_memory_mb_max, self.idle.below_percent, self._bad_readings
             )
+            known.heard_s = self._clock.now_s()
             self._orders[host] = Orders()
             for container in self._engine.containers_on(host):
                 self._rebound.setdefault(container.job_id, {})[container.container_id] = None
@@ -107,6 +108,12 @@ class Fleet:
             orders.unbind(container_id)
         orders.begin(complete=self._complete)
         return known, orders
+
+    async def leave(self, host: str) -> None:
+        """Forget a server by a name that is not the one it has: nobody speaks for that."""
+        self.hosts.pop(host, None)
+        self._orders.pop(host, None)
+        await self.tell([events.TelemetryChanged(now_s=self._clock.now_s(), host=host, telemetry=Telemetry.NONE)])
 
     def _forget_one(self) -> None:
         """Make room for another server: of those that were heard longest ago one is forgotten."""

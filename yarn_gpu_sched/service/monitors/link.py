@@ -116,6 +116,18 @@ class MonitorLink:
             )
         await self.take(made)
 
+    async def check_name(self, spoken: str, host: str) -> None:
+        """Require that a server goes by this name still: a monitor may have come before the resource manager named its server.
+
+        Raises `Refusal`; the next stream is that of the server which is meant.
+        """
+        if self._engine.has_host(host):
+            return
+        meant = self._engine.host_named(spoken)
+        if meant and meant != host:
+            await self._fleet.leave(host)
+            raise Refusal(grpc.StatusCode.ABORTED, f"the server {host} is {meant}: speak for that", "OTHER_NAME")
+
     def heard(self) -> None:
         """Count a message."""
         self._metrics.monitor_messages.inc()
@@ -124,10 +136,6 @@ class MonitorLink:
         """Count a message that cannot be true."""
         self._metrics.monitor_lies.labels("BAD_FIELD").inc()
         _log.warning("monitor_not_believed", host=host, why=str(bad))
-
-    def now_s(self) -> float:
-        """Tell the time."""
-        return self._clock.now_s()
 
 
 class _Stream:
@@ -173,7 +181,7 @@ class _Stream:
 
     async def _read(self, hello: monitor_pb2.Hello) -> None:
         known, link = self._known, self._link
-        known.begin(hello, link.now_s())
+        known.begin(hello)
         sequence = 0
         while (message := await self._context.read()) is not aio.EOF:
             request: monitor_pb2.ReportRequest = readable(message)
@@ -183,6 +191,7 @@ class _Stream:
                 )
             if self._ended.done():
                 return
+            await link.check_name(hello.host, known.host)
             sequence += 1
             try:
                 checked_telemetry(request.telemetry, sequence, self._orders.sent, known.cards)

@@ -45,8 +45,9 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
 class HostTelemetry:
     """What a monitor has told of its server. Times are by the service's clock.
 
-    ``heard_s``: when it last spoke. ``unused_since_s``: since when a GPU has not been used, by slot; not there: it is used, or
-    nobody can tell. ``lies`` counts samples that were dropped, by field; ``aging`` are the slots whose newest one was.
+    ``heard_s``: when it last told anything, or was first met. ``unused_since_s``: since when a GPU has not been used, by slot; not
+    there: it is used, or nobody can tell. ``lies`` counts samples that were dropped, by field; ``aging`` are the slots whose newest
+    one was.
     A bad reading is passed on ``bad_reports`` times in a row: the engine counts them.
     """
 
@@ -71,9 +72,12 @@ class HostTelemetry:
         self._failed = 0
         self._begins = self._counted = False
 
-    def begin(self, hello: monitor_pb2.Hello, now_s: float) -> None:
-        """Take the first message of a monitor: all it tells after this is told anew. Its server is live with its first reading."""
-        self.heard_s, self.simulated, self.silent = now_s, hello.simulated, False
+    def begin(self, hello: monitor_pb2.Hello) -> None:
+        """Take the first message of a monitor: all it tells after this is told anew. Its server is live with its first reading.
+
+        A hello alone is no news of the server: one whose monitor says nothing else, again and again, falls silent.
+        """
+        self.simulated = hello.simulated
         self.failure, self._failed = "", 0
         self._told.clear()
         self._bad.clear()
