@@ -100,6 +100,18 @@ def test_top_names_simulated_gpus_and_what_is_wrong_with_a_server(canned: Canned
     assert lines(run("top"))[-1] == ["2", DASH, DASH, DASH, "-", "-"], "nobody has seen how it is"
 
 
+def test_top_says_why_a_server_cannot_be_read_also_where_a_line_is_too_short_and_claims_no_use(
+    canned: Canned, run: Run
+) -> None:
+    server = server_health(telemetry=gpu_pb2.TELEMETRY_STATE_UNREADABLE, failure="timed_out: no answer", simulated=True)
+    server.gpus[0].sample_age_s = 95.0
+    canned.health = [server]
+    shown = run("top").output
+    assert "its GPUs cannot be read (timed_out: no answer)" in shown
+    assert "read 1m35s ago" in shown
+    assert lines(run("top"))[4][:4] == ["0", "97%", "12G/16G", DASH]
+
+
 def test_top_by_job_adds_up_what_is_known_and_says_what_is_not(canned: Canned, run: Run) -> None:
     for _ in range(2):
         canned.health[0].gpus.add().CopyFrom(canned.health[0].gpus[0])

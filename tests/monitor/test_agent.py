@@ -195,6 +195,19 @@ async def test_strays_are_counted_once_the_service_has_named_the_containers(serv
     assert agent.strays.ended_total == 0, "nobody is ended unless that is configured"
 
 
+async def test_a_stray_that_hangs_holds_nothing_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `/proc` does of a process that the driver holds."""
+    server.gpus.change(1, processes=(process(99),))
+    hang = threading.Event()
+    monkeypatch.setattr("yarn_gpu_sched.monitor.strays.Strays.see", lambda *_: hang.wait())
+    server.start(end_strays=True)
+    await server.heard()
+    reads = server.gpus.reads
+    await server.advance(5)
+    assert server.gpus.reads >= reads + 4
+    hang.set()
+
+
 async def test_a_gpu_with_a_name_that_is_held_shows_its_job(server: Server) -> None:
     server.service.bindings = [binding(2)]
     agent = server.start()

@@ -52,6 +52,14 @@ def test_samples_that_are_replaced_before_they_are_due_are_no_loss() -> None:
     assert told.dropped == 0
 
 
+def test_a_sample_that_is_told_anew_while_it_waits_is_no_loss() -> None:
+    ring = Ring(16)
+    for _ in range(3):
+        ring.put_sample(sample(0, 5))
+        ring.send()
+    assert (ring.take(0.0).dropped, ring.dropped_total) == (0, 0)
+
+
 def test_a_sample_that_was_due_and_is_replaced_is_dropped_and_counted() -> None:
     ring = Ring(16)
     for used_mb in range(10):

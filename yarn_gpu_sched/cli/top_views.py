@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
 from yarn_gpu_sched.cli.gpu_use import JobUse, jobs_of
-from yarn_gpu_sched.cli.health import telemetry_words
+from yarn_gpu_sched.cli.health import UNKNOWN, telemetry_words
 from yarn_gpu_sched.cli.output import ROOMY_CELLS, console, duration, memory, table, text
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def by_server(servers: Sequence[ServerHealthDocument], lines_max: int) -> Render
     shown: list[ServerHealthDocument] = []
     lines = 2
     for server in servers:
-        lines += 1 + len(server.gpus)
+        lines += 1 + len(server.gpus) + _title(server).plain.count("\n")
         if lines > lines_max and shown:
             break
         shown.append(server)
@@ -70,7 +71,7 @@ def _gpu_row(gpu: GpuHealthDocument, server: ServerHealthDocument, *, roomy: boo
         text(_with(sm_percent, "%")),
         text(_memory(reading)),
         *map(text, wide),
-        text(_idle(gpu)),
+        text(_idle(gpu, server)),
         text(_health(gpu, server), _STYLES.get(gpu.health, "")),
         text(gpu.job_id or "-"),
         text((gpu.virtual_cluster or "-").removeprefix("root.")),
@@ -89,13 +90,14 @@ def _memory(reading: GpuReadingDocument | None) -> str:
     return "/".join(NOT_AVAILABLE if one is None else memory(one) for one in (used, total))
 
 
-def _idle(gpu: GpuHealthDocument) -> str:
-    """Say for how long its holder has not used a GPU: nothing where there is none, or it is used."""
+def _idle(gpu: GpuHealthDocument, server: ServerHealthDocument) -> str:
+    """Say for how long its holder has not used a GPU; a dash where nobody can tell, nothing where it has no holder."""
     if gpu.idle_s is not None:
         return duration(gpu.idle_s)
     if gpu.job_id is None:
         return ""
-    return NOT_AVAILABLE if gpu.reading is None or gpu.reading.sm_percent is None else "used"
+    unknown = gpu.reading is None or gpu.reading.sm_percent is None or server.telemetry in UNKNOWN
+    return NOT_AVAILABLE if unknown else "used"
 
 
 def _health(gpu: GpuHealthDocument, server: ServerHealthDocument) -> str:
@@ -106,7 +108,7 @@ def _health(gpu: GpuHealthDocument, server: ServerHealthDocument) -> str:
 
 
 def _title(server: ServerHealthDocument) -> Text:
-    """Say how a server is, in a line that is cut where it does not fit."""
+    """Say how a server is in a line; what is not as it should be in another one where that does not fit, cut at its end."""
     simulated = " (simulated GPUs)" if server.simulated else ""
     healthy = f"{server.gpus_healthy} of {server.gpus_counted} GPUs healthy"
     cpu = "" if server.cpu_percent is None else f"CPU {server.cpu_percent}%"
@@ -121,8 +123,9 @@ def _title(server: ServerHealthDocument) -> Text:
     ]
     line = text(f"{server.host}{simulated}", "bold")
     line.append_text(text(": " + ", ".join(filter(None, (healthy, cpu, ram)))))
-    for note in filter(None, notes):
-        line.append_text(text(f"; {note}", "yellow"))
+    if said := "; ".join(filter(None, notes)):
+        fits = line.cell_len + len("; ") + cell_len(said) <= console().width
+        line.append("; " if fits else "\n  ").append_text(text(said, "yellow"))
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 

@@ -84,7 +84,9 @@ class Agent:
         # One thread each: a file system that hangs stops what it serves, and nothing else.
         self._host_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="host")
         self._file_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="files")
+        self._stray_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="strays")
         self._host_reading: asyncio.Future[HostReading] | None = None
+        self._ending: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
         """Look, tell and obey until cancelled. An error of any part ends all."""
@@ -106,6 +108,7 @@ class Agent:
             self.node_manager.close()
         self._host_thread.shutdown(wait=False, cancel_futures=True)
         self._file_thread.shutdown(wait=False, cancel_futures=True)
+        self._stray_thread.shutdown(wait=False, cancel_futures=True)
         self.bindings.close()
 
     def hello(self) -> pb.Hello:
@@ -145,7 +148,7 @@ class Agent:
         urgent = self.delta.see(look)
         self.stream.seen = seen
         self._count(look)
-        await self._see_strays(look)
+        self._see_strays(look)
         if urgent or tell:
             self.ring.send()
         self.shown = self._show()
@@ -202,13 +205,17 @@ class Agent:
             _log.info("gpus_readable")
         self._failure = failure
 
-    async def _see_strays(self, look: Look) -> None:
+    def _see_strays(self, look: Look) -> None:
+        """Count them; where they are ended, nobody waits for that: what `/proc` says of one that the driver holds may hang."""
         if look.gpus.gpus is None or not self.bindings.told:
             return
         found = list(strays(self.slots.now, self.bindings.held))
         self._strays_seen = len(found)
-        if self.settings.end_strays:
-            await asyncio.get_running_loop().run_in_executor(self._file_thread, self.strays.see, found)
+        if not self.settings.end_strays or (self._ending is not None and not self._ending.done()):
+            return
+        if self._ending is not None:
+            self._ending.result()  # an error of any part ends all
+        self._ending = asyncio.get_running_loop().run_in_executor(self._stray_thread, self.strays.see, found)
 
     async def _push_often(self) -> None:
         while True:

@@ -61,7 +61,7 @@ class Ring:
 
     def put_sample(self, sample: pb.GpuSample) -> None:
         """Tell of a GPU; what was not told of it yet is forgotten."""
-        if sample.slot in self._due:
+        if sample.slot in self._due and sample != self._samples[sample.slot]:  # the same again is no loss
             self._due.discard(sample.slot)
             self._drop()
         self._samples[sample.slot] = sample
