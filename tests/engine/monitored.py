@@ -14,7 +14,17 @@ from yarn_gpu_sched.engine.events import (
     VirtualClusterRemoved,
 )
 from yarn_gpu_sched.engine.views import GpuView, HostView
-from yarn_gpu_sched.model.health import Fault, GpuReport, Health, KeptHost, Mark, MarkAction, Telemetry, XidSeen
+from yarn_gpu_sched.model.health import (
+    Fault,
+    GpuReport,
+    Health,
+    KeptGpu,
+    KeptHost,
+    Mark,
+    MarkAction,
+    Telemetry,
+    XidSeen,
+)
 
 MARK = Mark("replaced", "ops", 1_000.0)
 
@@ -84,7 +94,8 @@ def watched(settings: EngineSettings) -> World:
     world.now_s = 5.0
     world.apply(IdleReported(now_s=5.0, job_id="gang", idle=True))
     world.release(world.live("gang")[0].container_id, lost=True)
-    world.apply(HealthRestored(now_s=5.0, hosts=(KeptHost("s9", watched=True, drained=MARK),)))
+    away = (KeptGpu(0, "GPU-away", (Fault.XID_79,)),)
+    world.apply(HealthRestored(now_s=5.0, hosts=(KeptHost("s9", watched=True, drained=MARK, away=away),)))
     world.mark("s2", MarkAction.DRAIN)
     world.mark("s2", MarkAction.QUARANTINE, 3)
     world.report("s1", GpuReport(3, "GPU-s1-3", ecc_uncorrected=2, xids=xids(79)))

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettings) -> None:
-    """Take what a reading says of a GPU; of another card than before, what was known of that one is forgotten."""
-    if report.uuid and gpu.uuid and report.uuid != gpu.uuid:
-        _begin_anew(gpu, now_s)
+    """Take what a reading says of a GPU; `cards.move` has seen to it that what is known is of this card."""
     if not gpu.uuid:
         gpu.since_s = now_s
     gpu.uuid = report.uuid or gpu.uuid
@@ -52,7 +50,9 @@ def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettin
     read(gpu, now_s, settings)
 
 
-def _begin_anew(gpu: GpuRecord, now_s: float) -> None:
+def begin_anew(gpu: GpuRecord, now_s: float) -> None:
+    """Forget all that is known of the card in a slot."""
+    gpu.uuid = ""
     gpu.health, gpu.since_s, gpu.bad, gpu.good_since_s = Health.OK, now_s, 0, None
     gpu.sticky, gpu.xids, gpu.mark, gpu.ecc, gpu.ecc_acked = (), (), None, None, 0
     gpu.acked_s = None

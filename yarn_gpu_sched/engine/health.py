@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yarn_gpu_sched.engine import ahead, preempting
+from yarn_gpu_sched.engine import ahead, cards, preempting
 from yarn_gpu_sched.engine.gpu_states import due_s, hear, occupy, pass_time, take
 from yarn_gpu_sched.engine.health_book import fitness_of, gpu_of
 from yarn_gpu_sched.engine.keeping import let_go
@@ -55,6 +55,7 @@ def on_gpus_reported(core: Core, event: GpusReported) -> None:
     record = core.health.hosts.get(event.host)
     if record is None or record.telemetry is Telemetry.NONE:
         return
+    cards.move(record, event.gpus, core.now_s)
     for report in event.gpus:
         take(gpu_of(record, report.slot), report, core.now_s, core.settings)
     gone = set(event.released)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yarn_gpu_sched.engine import cards
 from yarn_gpu_sched.engine.gpu_states import acknowledge, needs_ack, quarantine
 from yarn_gpu_sched.engine.health import follow
 from yarn_gpu_sched.engine.health_book import gpu_of
 from yarn_gpu_sched.model.health import (
     Fault,
     GpuRecord,
-    Health,
     HostRecord,
-    KeptGpu,
     KeptHost,
     MarkAction,
     Telemetry,
@@ -83,16 +82,13 @@ def _acknowledged_gpu(host: str, gpu: GpuRecord) -> str:
 def kept(core: Core) -> tuple[KeptHost, ...]:
     """List what outlasts a restart, in order of the hosts."""
     found = (_kept_host(record) for _, record in sorted(core.health.hosts.items()))
-    return tuple(one for one in found if one.watched or one.drained is not None or one.gpus)
+    return tuple(one for one in found if one.watched or one.drained is not None or one.gpus or one.away)
 
 
 def _kept_host(record: HostRecord) -> KeptHost:
-    gpus = tuple(
-        KeptGpu(gpu.slot, gpu.uuid, gpu.sticky, gpu.ecc_acked, gpu.mark)
-        for gpu in record.gpus
-        if gpu.sticky or gpu.ecc_acked or gpu.mark is not None
-    )
-    return KeptHost(record.host, record.telemetry is not Telemetry.NONE, record.drained, gpus)
+    gpus = tuple(one for one in map(cards.kept, record.gpus) if one.says_something)
+    watched, away = record.telemetry is not Telemetry.NONE, tuple(record.away.values())
+    return KeptHost(record.host, watched, record.drained, gpus, away)
 
 
 def on_health_restored(core: Core, event: HealthRestored) -> None:
@@ -106,12 +102,6 @@ def on_health_restored(core: Core, event: HealthRestored) -> None:
             record.telemetry, record.since_s = Telemetry.SILENT, core.now_s
             record.detail = "not heard since the service started"
         for gpu in host.gpus:
-            _restore(core, gpu_of(record, gpu.slot), gpu)
+            cards.restore(gpu_of(record, gpu.slot), gpu, core.now_s)
+        record.away |= {gpu.uuid: gpu for gpu in host.away}
         follow(core, record)
-
-
-def _restore(core: Core, gpu: GpuRecord, kept_gpu: KeptGpu) -> None:
-    gpu.uuid, gpu.sticky = kept_gpu.uuid, kept_gpu.sticky
-    gpu.ecc_acked, gpu.mark = kept_gpu.ecc_acked, kept_gpu.mark
-    if gpu.sticky:
-        gpu.health, gpu.since_s, gpu.good_since_s = Health.QUARANTINED, core.now_s, None

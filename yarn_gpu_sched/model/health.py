@@ -166,7 +166,7 @@ class HostRecord(msgspec.Struct):
     """What is known of one server by its host name. ``bad``: failed readings in a row, ``good_since_s``: since when it reads well.
 
     ``slots``: how many its monitor counts, None if it has not said; ``links``: how well its GPUs are connected, a row of scores a
-    slot; empty: nobody knows.
+    slot; empty: nobody knows. ``away``: by UUID what is known of cards that were not well and are in no slot now.
     """
 
     host: str
@@ -180,10 +180,11 @@ class HostRecord(msgspec.Struct):
     slots: int | None = None
     links: tuple[tuple[int, ...], ...] = ()
     drained: Mark | None = None
+    away: dict[str, "KeptGpu"] = {}
 
     def forget_telemetry(self) -> None:
         """Forget all that only a monitor said."""
-        self.gpus, self.slots, self.links, self.unreadable = [], None, (), False
+        self.gpus, self.slots, self.links, self.unreadable, self.away = [], None, (), False, {}
 
     @property
     def says_something(self) -> bool:
@@ -200,11 +201,20 @@ class KeptGpu(msgspec.Struct, frozen=True):
     ecc_acked: int = 0
     mark: Mark | None = None
 
+    @property
+    def says_something(self) -> bool:
+        """Whether a card of which only this is known differs from a new one."""
+        return bool(self.sticky or self.ecc_acked or self.mark)
+
 
 class KeptHost(msgspec.Struct, frozen=True):
-    """What outlasts a restart of one server; ``watched``: it has a monitor, so until that speaks nothing new is placed there."""
+    """What outlasts a restart of one server; ``watched``: it has a monitor, so until that speaks nothing new is placed there.
+
+    ``away`` are cards that are in no slot now.
+    """
 
     host: str
     watched: bool = False
     drained: Mark | None = None
     gpus: tuple[KeptGpu, ...] = ()
+    away: tuple[KeptGpu, ...] = ()
