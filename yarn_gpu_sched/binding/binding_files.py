@@ -33,6 +33,7 @@ class BindingFiles:
 
     def __init__(self, directory: Path) -> None:
         """Take the directory; `UnfitDirectory` if it is not ours."""
+        self._directory = directory
         try:
             if not directory.exists():
                 directory.mkdir(parents=True)
@@ -55,6 +56,18 @@ class BindingFiles:
             self.checkpoints = CheckpointFiles(self._fd)
         except OSError as error:
             raise UnfitDirectory(f"binding_dir: {directory} cannot be written: {error}") from error
+
+    def take_anew(self) -> bool:
+        """Take the directory again if another one, or none, is in its place by now; tells whether it was so. `UnfitDirectory`."""
+        with contextlib.suppress(OSError):
+            is_same = os.path.samestat(os.stat(self._directory), os.fstat(self._fd))  # noqa: PTH116 - as the other one is
+            if is_same and self.checkpoints.is_in(self._fd):
+                return False
+        other = BindingFiles(self._directory)
+        os.dup2(other._fd, self._fd, inheritable=False)
+        self.checkpoints.take_over(other.checkpoints)
+        other.close()
+        return True
 
     def close(self) -> None:
         """Let go of the directory."""

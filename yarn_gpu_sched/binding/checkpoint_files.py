@@ -4,6 +4,8 @@ The service makes and removes them; a container can only touch its own, or write
 touched bears the time 0.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterable
@@ -22,6 +24,15 @@ class CheckpointFiles:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(DIRECTORY, flags, dir_fd=bindings_fd)
         os.fchmod(self._fd, 0o755)  # whatever the umask: containers run as their own users
+
+    def is_in(self, bindings_fd: int) -> bool:
+        """Tell whether the directory is still the one in that of binding files. Raises OSError."""
+        there = os.stat(DIRECTORY, dir_fd=bindings_fd, follow_symlinks=False)
+        return os.path.samestat(there, os.fstat(self._fd))
+
+    def take_over(self, other: CheckpointFiles) -> None:
+        """Take another directory instead."""
+        os.dup2(other._fd, self._fd, inheritable=False)
 
     def close(self) -> None:
         """Let go of the directory."""

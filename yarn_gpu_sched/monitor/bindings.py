@@ -83,6 +83,7 @@ class Bindings:
         self._refusals: dict[str, NotFree] = {}
         self._assigned: Assigned | None = None
         self._awaited: dict[str, None] = {}
+        self._looked_at: set[str] = set()
         self._writing = asyncio.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bindings")
 
@@ -101,6 +102,12 @@ class Bindings:
     def held(self) -> dict[str, frozenset[int]]:
         """The slots of each container of this server."""
         return {name: frozenset((self._true(wanted) or wanted).slots) for name, wanted in self.wanted.items()}
+
+    @property
+    def _let_start(self) -> list[str]:
+        """Containers whose files name their GPUs: whoever is still being looked at must not be told."""
+        others = self._awaited.keys() | self._refusals.keys() | self._looked_at
+        return [name for name in self.wanted if name not in others]
 
     async def carry_out(self, order: pb.ReportResponse) -> None:
         """Do what is ordered: forget who is gone, tell who may start at once, look before the others start."""
@@ -168,7 +175,7 @@ class Bindings:
             return
         self._assigned = assigned
         changes: dict[str, str | None] = {}
-        for name in self.wanted.keys() - self._awaited.keys() - self._refusals.keys():
+        for name in self._let_start:
             if (true := self._true(self.wanted[name])) is not None:
                 self._render_again(true, changes)
         await self._change(changes)
@@ -179,12 +186,20 @@ class Bindings:
 
     async def _check(self, new: Sequence[pb.Binding], *, restored: bool) -> None:
         """Let those start whose GPUs are free, at the last look the others not."""
+        names = {each.container_id for each in new}
+        self._looked_at |= names
+        try:
+            await self._look_twice(new, restored=restored)
+        finally:
+            self._looked_at -= names
+
+    async def _look_twice(self, new: Sequence[pb.Binding], *, restored: bool) -> None:
         for look_number in range(1, LOOKS + 1):
             if not new:
                 return
             look = await self._fresh()
             changes: dict[str, str | None] = {}
-            waiting = []
+            waiting: list[pb.Binding] = []
             for each in new:
                 if each.container_id not in self.wanted:
                     continue  # it went meanwhile
@@ -195,6 +210,7 @@ class Bindings:
                     waiting.append(each)
                 else:
                     self._refuse(each.container_id, found, changes)
+            self._looked_at -= changes.keys()
             await self._change(changes)
             new = waiting
 
@@ -249,18 +265,35 @@ class Bindings:
         return False
 
     async def retry(self) -> None:
-        """Try again what could not be written."""
-        if self._unwritten:
-            await self._change({})
+        """Try again what could not be written; all of it where somebody has taken the directory away."""
+        changes: dict[str, str | None] = {}
+        if await self._in_thread(self._taken_anew):
+            changes = {name: binding.render(binding.Refusal(why.detail)) for name, why in self._refusals.items()}
+            self._render_all(changes)
+        if changes or self._unwritten:
+            await self._change(changes)
+
+    def _taken_anew(self) -> bool:
+        """Take the directory again if it is not there any more, in the thread."""
+        try:
+            taken = self.files is not None and self.files.take_anew()
+        except binding.UnfitDirectory as error:
+            _log.warning("binding_dir_lost", error=str(error))
+            return False
+        if taken:
+            _log.warning("binding_dir_lost", error="another one, or none, was in its place: it was made anew")
+        return taken
+
+    def _render_all(self, changes: dict[str, str | None]) -> None:
+        for name in self._let_start:
+            self._render_again(self._true(self.wanted[name]) or self.wanted[name], changes)
 
     async def renumber(self) -> None:
         """Write the files anew, because the places of nvidia-smi are others now."""
         if self.files is None or self._rules.names != "index":
             return
         changes: dict[str, str | None] = {}
-        for name, each in self.wanted.items():
-            if name not in self._refusals and name not in self._awaited:
-                self._render_again(self._true(each) or each, changes)
+        self._render_all(changes)
         await self._change(changes)
 
     async def _change(self, changes: dict[str, str | None]) -> None:
