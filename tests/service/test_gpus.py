@@ -229,6 +229,20 @@ async def test_a_damaged_file_is_kept_aside_and_the_service_starts(tmp_path: Pat
     assert json.loads((tmp_path / "health.json").read_text())
 
 
+async def test_what_could_not_be_written_is_written_once_it_can_be(tmp_path: Path, settings: Settings) -> None:
+    async with started(settings) as (service, gpus, channel):
+        await RawLink(channel).open(server(f"{A1}:45454"))
+        await settled(service)
+        (tmp_path / "health.json").mkdir()
+        answer = await gpus.Mark(said(DRAIN, A1))
+        assert (answer.kept, "state_dir" in answer.not_kept_because) == (False, True)
+        (tmp_path / "health.json").rmdir()
+        assert isinstance(service.clock, FakeClock)
+        service.clock.advance(10.0)
+        await until((tmp_path / "health.json").exists)
+        assert A1 in (tmp_path / "health.json").read_text()
+
+
 async def test_without_state_dir_it_holds_and_says_that_it_is_not_kept(settings: Settings) -> None:
     async with started(settings.model_copy(update={"state_dir": ""})) as (service, gpus, channel):
         await RawLink(channel).open(server(f"{A1}:45454"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import RawMonitor, held
 from yarn_gpu_sched.protocol.v1 import gpu_pb2, gpu_pb2_grpc
 from yarn_gpu_sched.service import FakeClock, Service, Settings
+from yarn_gpu_sched.service.driver import Events
 
 Link = Callable[[], RawLink]
 
@@ -96,3 +98,29 @@ async def test_what_was_idle_before_a_job_had_it_does_not_count(
     assert await idle(channel) == []
     clock.advance(61.0)
     assert [job.job_id for job in await idle(channel)] == ["job-1"]
+
+
+async def test_who_uses_its_gpus_again_while_the_engine_is_being_told_is_not_left_idle(
+    service: Service, clock: FakeClock, link: Link, channel: aio.Channel
+) -> None:
+    """The engine may be busy for longer than from one look to the next."""
+    await link().open(changes.server(), changes.job(), changes.container(gpu_indices=(0,)))
+    await settled(service)
+    one = await RawMonitor(channel).hello()
+    may_tell, watch, tell = asyncio.Event(), service._idle_watch, service.driver.tell
+
+    async def late(make: Events) -> None:
+        await may_tell.wait()
+        await tell(make)
+
+    watch._tell = late
+    await reads(service, one, 1)
+    clock.advance(70.0)
+    await reads(service, one, 90)
+    clock.advance(10.0)
+    may_tell.set()
+    await until(lambda: watch._telling is None or watch._telling.done())
+    clock.advance(10.0)
+    await until(lambda: watch._telling is None or watch._telling.done())
+    assert service.engine._core.state.jobs["job-1"].tenure.idle is False
+    assert watch.idle == {}

@@ -20,6 +20,8 @@ from yarn_gpu_sched.service.state_file import Damaged, StateFile
 
 FILE_NAME = "health.json"
 WRITE_AFTER_S = 1.0
+AGAIN_AFTER_S = 10.0
+"""Seconds after which what could not be written is tried again."""
 NO_STATE_DIR = "the service has no state_dir: after a restart it is forgotten"
 
 _log = structlog.get_logger(__name__)
@@ -42,6 +44,7 @@ class HealthKeeper:
         self._file = file
         self._written: tuple[KeptHost, ...] = ()
         self._timer: Timer | None = None
+        self._closed = False
         self._writing: asyncio.Task[str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="health")
 
@@ -68,8 +71,11 @@ class HealthKeeper:
 
     def changed(self) -> None:
         """Write soon, if anything differs from what is written."""
-        if self._file is not None and self._timer is None:
-            self._timer = self._clock.call_at(self._clock.now_s() + WRITE_AFTER_S, self._due)
+        self._write_in(WRITE_AFTER_S)
+
+    def _write_in(self, seconds: float) -> None:
+        if self._file is not None and self._timer is None and not self._closed:
+            self._timer = self._clock.call_at(self._clock.now_s() + seconds, self._due)
 
     def _due(self) -> None:
         self._timer = None
@@ -89,12 +95,14 @@ class HealthKeeper:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._file.write, kept)
         except OSError as error:
             _log.error("health_not_written", error=str(error))
+            self._write_in(AGAIN_AFTER_S)
             return f"it could not be written to state_dir: {error}"
         self._written = kept
         return ""
 
     async def close(self) -> None:
         """Write what is to be written, and let go of the file."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._writing is not None:

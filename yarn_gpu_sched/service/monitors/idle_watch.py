@@ -60,6 +60,8 @@ class IdleWatch:
 
     def _look(self) -> None:
         self._timer = self._clock.call_at(self._clock.now_s() + LOOK_S, self._look)
+        if self._telling is not None and not self._telling.done():
+            return  # what the engine is being told must be known before it is told anything else
         found = self._idle_now()
         self._metrics.idle_jobs.set(len(found))
         for job_id, user in found.items():
@@ -68,7 +70,7 @@ class IdleWatch:
         before, self.idle = self.idle, {job_id: self.idle.get(job_id, False) for job_id in found}
         ended = [job_id for job_id, told in before.items() if told and job_id not in found]
         begun = [job_id for job_id, told in self.idle.items() if not told] if self.follow is IdleJobs.PREEMPT else []
-        if (ended or begun) and (self._telling is None or self._telling.done()):
+        if ended or begun:
             self._telling = asyncio.create_task(self._tell_engine(begun, ended))
 
     def _idle_now(self) -> dict[str, str]:
@@ -97,4 +99,4 @@ class IdleWatch:
             _log.warning("idleness_not_told", why=refusal.sentence)
             self.idle |= dict.fromkeys(ended, True)
             return
-        self.idle |= {job_id: True for job_id in begun if job_id in self.idle}
+        self.idle |= dict.fromkeys(begun, True)
