@@ -290,6 +290,29 @@ async def test_devices_that_the_node_manager_gave_are_followed(service: Service,
     assert list(order.bindings[0].slots) == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("told", "held"),
+    [
+        ({"k1": 1}, ["k2", "k1", "k3", ""]),
+        ({"k1": 1, "k2": 0}, ["k2", "k1", "k3", ""]),
+        ({"k1": 1, "k2": 2, "k3": 0}, ["k3", "k1", "k2", ""]),
+        ({"k1": 3, "k3": 3}, ["k1", "k2", "k3", ""]),
+    ],
+)
+async def test_where_the_node_manager_gave_a_gpu_that_another_was_thought_to_have_nobody_shares_it(
+    service: Service, link: Link, monitor: Monitor, told: dict[str, int], held: list[str]
+) -> None:
+    there = [changes.container(f"k{slot + 1}", gpu_indices=(slot,)) for slot in range(3)]
+    await link().open(changes.server(), changes.job(), *there)
+    one = await monitor().hello()
+    await settled(service)
+    assigned = [monitor_pb2.AssignedDevices(container_id=name, slots=[slot]) for name, slot in told.items()]
+    await one.tell(assigned=assigned, assigns=True)
+    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
+    await settled(service)
+    assert [gpu.container_id for gpu in host(service).gpus] == held
+
+
 async def test_a_monitor_tells_nothing_of_containers_elsewhere(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server(), changes.server("gpu-2:45454"), changes.job(), changes.container())
     other = await monitor().hello("gpu-2")
