@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -114,3 +116,13 @@ def test_the_collector_can_be_registered() -> None:
     registry = CollectorRegistry()
     registry.register(ShownCollector(lambda: Shown("gpu1")))
     assert registry.get_sample_value("ygs_monitor_connected") == 0
+
+
+def test_who_connects_and_asks_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarn_gpu_sched.monitor.metrics.TIMEOUT_S", 0.05)
+    exporter = Exporter("127.0.0.1:0", lambda: Shown("gpu1"))
+    try:
+        with socket.create_connection(("127.0.0.1", exporter.port), timeout=10) as connection:
+            assert connection.recv(1) == b""
+    finally:
+        exporter.close()

@@ -59,6 +59,26 @@ async def test_c19_an_impossible_sample_is_dropped_and_counted_and_the_rest_goes
     assert [health(service, slot) for slot in range(4)] == [Health.OK] * 4
 
 
+@pytest.mark.parametrize(
+    ("fields", "lie"),
+    [
+        ({"cpu_percent": 4_294_967_295}, "host.cpu_percent"),
+        ({"memory_used_mb": 9, "memory_total_mb": 8}, "host.memory_used_mb"),
+    ],
+)
+async def test_c19_an_impossible_sample_of_the_server_is_dropped_and_counted(
+    service: Service, link: Link, monitor: Monitor, fields: dict[str, int], lie: str
+) -> None:
+    await link().open(changes.server())
+    one = await monitor().hello()
+    good = monitor_pb2.HostSample(cpu_percent=7, memory_used_mb=8, memory_total_mb=9)
+    await one.tell(host=good)
+    await one.tell(host=monitor_pb2.HostSample(**fields))  # type: ignore[arg-type] # fields of a message
+    await until(lambda: service.metrics.monitor_messages._value.get() == 2)
+    telemetry = service.fleet.hosts[HOST]
+    assert (telemetry.lies, telemetry.host_sample) == ({lie: 1}, good)
+
+
 LIES: dict[str, dict[str, object]] = {
     "a time in the future": {"age_s": -1.0},
     "no time at all": {"age_s": float("nan")},
@@ -76,6 +96,11 @@ LIES: dict[str, dict[str, object]] = {
     },
     "65 cards": {"cards": [monitor_pb2.Card(slot=n, uuid=f"GPU-{n}") for n in range(65)]},
     "devices that are not there": {"assigned": [monitor_pb2.AssignedDevices(container_id="c", slots=[12])]},
+    "a name of a megabyte": {"gpus": [sample(0, bad_fields=["x" * 1_000])]},
+    "a process of a long name": {"gpus": [sample(0, processes=[monitor_pb2.GpuProcess(pid=7, command="x" * 300)])]},
+    "too many counters": {
+        "host": monitor_pb2.HostSample(ports=[monitor_pb2.PortSample(counters={str(n): n for n in range(129)})])
+    },
     "a checkpoint of nothing": {"checkpointed_container_ids": [""]},
 }
 

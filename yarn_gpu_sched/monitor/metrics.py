@@ -6,7 +6,7 @@ What is not available has no sample: never a zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, start_http_server
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GPU_LABELS = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "slot", "job_id", "container_id", "vc")
+
+TIMEOUT_S = 10.0
+"""Seconds that a reader of the metrics may take between two bytes."""
 
 GpuValue = Callable[["GpuShown"], float | None]
 
@@ -136,13 +139,18 @@ def _labels(host: str, shown: GpuShown) -> list[str]:
 
 
 class Exporter:
-    """An HTTP server for what is shown. OSError if the port is in use."""
+    """An HTTP server for what is shown. OSError if the port is in use.
+
+    Who is connected and says nothing is let go after a while: each is a thread.
+    """
 
     def __init__(self, listen: str, shown: Callable[[], Shown]) -> None:
         host, _, port = listen.rpartition(":")
         registry = CollectorRegistry()
         registry.register(ShownCollector(shown))
         self._server, self._thread = start_http_server(int(port), host.strip("[]"), registry=registry)
+        handler: Any = self._server.RequestHandlerClass
+        self._server.RequestHandlerClass = type("Handler", (handler,), {"timeout": TIMEOUT_S})
         self.port = int(self._server.server_port)
 
     def close(self) -> None:

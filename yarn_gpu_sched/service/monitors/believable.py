@@ -23,6 +23,7 @@ XIDS_MAX = 256
 XID_MAX = 1_000
 CONTAINERS_MAX = 4_096
 PORTS_MAX = 64
+COUNTERS_MAX = 128
 TEXT_MAX = 256
 UUID_MAX = 128
 PERCENT_MAX = 100
@@ -95,7 +96,7 @@ def checked_telemetry(telemetry: monitor_pb2.Telemetry, sequence: int, orders_se
         _checked_age("telemetry.xids.age_s", xid.age_s)
     _checked_containers(telemetry, known)
     checked_text("telemetry.failure.detail", telemetry.failure.detail, TEXT_MAX)
-    checked_count("telemetry.host.ports (how many)", len(telemetry.host.ports), 0, PORTS_MAX)
+    _checked_ports(telemetry.host.ports)
 
 
 def _checked_age(field: str, age_s: float) -> None:
@@ -117,7 +118,21 @@ def _checked_samples(samples: Sequence[monitor_pb2.GpuSample], known: set[int]) 
             raise BadField("telemetry.gpus.slot", sample.slot, "another one for each sample")
         seen.add(sample.slot)
         checked_count("telemetry.gpus.processes (how many)", len(sample.processes), 0, PROCESSES_MAX)
-        checked_count("telemetry.gpus.throttle_reasons (how many)", len(sample.throttle_reasons), 0, SLOTS_MAX)
+        for name, texts in (("throttle_reasons", sample.throttle_reasons), ("bad_fields", sample.bad_fields)):
+            checked_count(f"telemetry.gpus.{name} (how many)", len(texts), 0, SLOTS_MAX)
+            for text in texts:
+                checked_text(f"telemetry.gpus.{name}", text, TEXT_MAX)
+        for process in sample.processes:
+            for text in (process.container_id, process.user, process.command):
+                checked_text("telemetry.gpus.processes", text, TEXT_MAX)
+
+
+def _checked_ports(ports: Sequence[monitor_pb2.PortSample]) -> None:
+    checked_count("telemetry.host.ports (how many)", len(ports), 0, PORTS_MAX)
+    for port in ports:
+        for text in (port.device, port.state, port.physical_state, *port.counters):
+            checked_text("telemetry.host.ports", text, TEXT_MAX)
+        checked_count("telemetry.host.ports.counters (how many)", len(port.counters), 0, COUNTERS_MAX)
 
 
 def _checked_containers(telemetry: monitor_pb2.Telemetry, known: set[int]) -> None:
@@ -147,6 +162,14 @@ def impossible(sample: monitor_pb2.GpuSample) -> str:
     if any(not 0 < process.pid <= PID_MAX for process in sample.processes):
         return "processes.pid"
     return ""
+
+
+def impossible_host(host: monitor_pb2.HostSample) -> str:
+    """Name the first field of a server's sample that no hardware can mean; empty if there is none."""
+    if host.cpu_percent > PERCENT_MAX:
+        return "cpu_percent"
+    both = host.HasField("memory_used_mb") and host.HasField("memory_total_mb")
+    return "memory_used_mb" if both and host.memory_used_mb > host.memory_total_mb else ""
 
 
 _MOST: tuple[tuple[str, int], ...] = (

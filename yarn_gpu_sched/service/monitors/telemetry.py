@@ -10,7 +10,7 @@ from yarn_gpu_sched.engine import events
 from yarn_gpu_sched.model.health import UNLISTED, Fault, GpuReport, Telemetry, XidSeen
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
-from yarn_gpu_sched.service.monitors.believable import impossible
+from yarn_gpu_sched.service.monitors.believable import impossible, impossible_host
 
 SLOWED_BY_HARDWARE = frozenset({"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
 """NVML's reasons for low clocks that speak of broken cooling or power."""
@@ -102,7 +102,7 @@ class HostTelemetry:
         if telemetry.cards or telemetry.no_cards or is_back:
             made.append(self._live(now_s))
         if telemetry.HasField("host"):
-            self.host_sample = telemetry.host
+            self._take_host(telemetry.host)
         slots = {sample.slot for sample in telemetry.gpus if self._take_sample(sample)}
         slots |= (
             self._told.keys() | self.cards.keys()
@@ -135,8 +135,7 @@ class HostTelemetry:
         """Take a sample unless it is impossible; that one is counted, and the one before it ages."""
         field = impossible(sample)
         for name in [field] if field else sample.bad_fields:
-            if name in self.lies or len(self.lies) < LIES_MAX:
-                self.lies[name] = self.lies.get(name, 0) + 1
+            self._count_lie(name)
         if field:
             self.aging.add(sample.slot)
             return False
@@ -148,6 +147,16 @@ class HostTelemetry:
         else:
             self.unused_since_s.setdefault(sample.slot, self.read_s)
         return True
+
+    def _take_host(self, sample: monitor_pb2.HostSample) -> None:
+        if field := impossible_host(sample):
+            self._count_lie(f"host.{field}")
+        else:
+            self.host_sample = sample
+
+    def _count_lie(self, name: str) -> None:
+        if name in self.lies or len(self.lies) < LIES_MAX:
+            self.lies[name] = self.lies.get(name, 0) + 1
 
     def _take_failure(self, telemetry: monitor_pb2.Telemetry, now_s: float) -> list[events.AnyEvent]:
         failure = telemetry.failure
