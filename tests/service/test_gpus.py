@@ -236,8 +236,11 @@ async def test_what_could_not_be_written_is_written_once_it_can_be(tmp_path: Pat
         (tmp_path / "health.json").mkdir()
         answer = await gpus.Mark(said(DRAIN, A1))
         assert (answer.kept, "state_dir" in answer.not_kept_because) == (False, True)
-        (tmp_path / "health.json").rmdir()
+        keeper = service._health_keeper
         assert isinstance(service.clock, FakeClock)
+        service.clock.advance(2.0)
+        await until(lambda: keeper._writing is not None and keeper._writing.done())
+        (tmp_path / "health.json").rmdir()
         service.clock.advance(10.0)
         await until((tmp_path / "health.json").exists)
         assert A1 in (tmp_path / "health.json").read_text()
