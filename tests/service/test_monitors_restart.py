@@ -13,6 +13,7 @@ from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import RawMonitor, sample
 from yarn_gpu_sched.model.health import Telemetry
 from yarn_gpu_sched.service import FakeClock, Service, Settings
+from yarn_gpu_sched.service.monitors import link as monitor_link
 
 Link = Callable[[], RawLink]
 Monitor = Callable[[], RawMonitor]
@@ -74,3 +75,21 @@ async def test_a_monitor_that_says_hello_and_nothing_else_again_and_again_is_sil
     await until(lambda: telemetry(service, "gpu-1") is Telemetry.SILENT)
     await one.tell(sample(0))
     await until(lambda: telemetry(service, "gpu-1") is Telemetry.LIVE)
+
+
+async def test_streams_that_say_nothing_leave_room_for_others(
+    service: Service, link: Link, monitor: Monitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor_link, "UNADMITTED_MAX", 2)
+    mute = [monitor(), monitor()]
+    await until(lambda: service._monitors._unadmitted == 2)
+    code, why = await monitor().ended()
+    assert (code, "3 are about to be" in why) == (StatusCode.RESOURCE_EXHAUSTED, True)
+    await mute[0].hello("gpu-7")
+    monkeypatch.setattr(monitor_link, "MONITORS_MAX", 2)
+    code, why = await monitor().ended()
+    assert (code, "1 monitors are connected" in why) == (StatusCode.RESOURCE_EXHAUSTED, True)
+    mute[1].cancel()
+    await until(lambda: service._monitors._unadmitted == 0)
+    await monitor().hello("gpu-8")
+    await link().open(changes.server("gpu-1:45454"))

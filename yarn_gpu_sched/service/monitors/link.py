@@ -30,6 +30,8 @@ from yarn_gpu_sched.service.refusal import Refusal
 
 HELLO_WAIT_S = 15.0
 MONITORS_MAX = 4_096
+UNADMITTED_MAX = 2_048
+"""Streams at once that have not said who they are, or of whom it is being looked up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,9 +49,11 @@ class MonitorLink:
         self._fleet = fleet
         self._speakers = speakers
         self._streams: dict[str, _Stream] = {}
+        self._unadmitted = 0
 
     async def report(self, context: Context) -> None:
         """Serve one stream."""
+        self._unadmitted += 1
         try:
             hello, host = await self._admit(context)
         except (Refusal, BadField) as refused:
@@ -57,6 +61,8 @@ class MonitorLink:
             self._metrics.monitor_lies.labels(reason).inc()
             _log.warning("monitor_refused", peer=context.peer(), reason=reason, why=str(refused))
             raise
+        finally:
+            self._unadmitted -= 1
         before = self._streams.get(host)
         if before is not None:
             before.end(Refusal(grpc.StatusCode.ABORTED, f"another monitor speaks for {host} now", "REPLACED"))
@@ -72,8 +78,11 @@ class MonitorLink:
             self._fleet.connected = len(self._streams)
 
     async def _admit(self, context: Context) -> tuple[monitor_pb2.Hello, str]:
-        if len(self._streams) >= MONITORS_MAX:
-            sentence = f"{MONITORS_MAX} monitors are connected: no more are taken"
+        # Together never more than that, so that whoever opens streams and says nothing keeps no resource manager out.
+        if len(self._streams) + self._unadmitted > MONITORS_MAX or self._unadmitted > UNADMITTED_MAX:
+            sentence = (
+                f"{len(self._streams)} monitors are connected, {self._unadmitted} are about to be: no more are taken"
+            )
             raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence, "TOO_MANY_MONITORS")
         try:
             first = await asyncio.wait_for(context.read(), HELLO_WAIT_S)
