@@ -181,6 +181,28 @@ async def test_a_zombie_refuses_the_next_container_and_is_ended_where_configured
     await machine.service.until(lambda: not machine.service.heard.gpus()[2].processes, WAIT_S)
 
 
+async def test_nobody_of_this_servers_containers_is_ended_where_the_slots_may_be_others_than_before(
+    machine: Machine,
+) -> None:
+    machine.service.bindings = [bound(1, 2)]
+    first = machine.start("--end-strays", "true")
+    await machine.until_all_are_known()
+    held = machine.container(1, uuids(machine)[2])
+    await machine.service.until(lambda: bool(machine.service.heard.gpus()[2].processes), WAIT_S)
+    first.kill()
+    first.wait(10)
+    (machine.folder / "state" / "slots.json").unlink()
+    machine.happen({"what": "vanish", "at_s": 0, "gpu": 0})
+    machine.start("--end-strays", "true")
+    await machine.service.until(lambda: len(machine.service.streams) == 2, WAIT_S)
+    heard = machine.service.heard
+    await machine.service.until(lambda: set(heard.gpus()) == {0, 1, 2}, WAIT_S)
+    assert heard.gpus()[1].processes[0].container_id == name(1), "its card has another slot"
+    zombie = machine.container(3, heard.cards()[2].uuid)
+    assert await asyncio.to_thread(zombie.wait, WAIT_S) == -signal.SIGTERM
+    assert held.poll() is None
+
+
 async def test_a_gpu_that_somebody_else_holds_is_refused(machine: Machine) -> None:
     machine.start()
     await machine.until_all_are_known()

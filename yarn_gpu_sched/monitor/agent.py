@@ -215,6 +215,8 @@ class Agent:
             return
         if self._ending is not None:
             self._ending.result()  # an error of any part ends all
+        if self.slots.given_anew:
+            found = [each for each in found if each.process.container_id not in self.bindings.wanted]
         self._ending = asyncio.get_running_loop().run_in_executor(self._stray_thread, self.strays.see, found)
 
     async def _push_often(self) -> None:

@@ -62,6 +62,8 @@ class Slots:
         self._unplaced: frozenset[str] = frozenset()
         self._indices_anew = False
         self._unsaved = False
+        self.given_anew = True
+        """They may be others than a monitor before this one gave, by which containers were told their GPUs."""
         self._path = state_dir / FILE_NAME if state_dir is not None else None
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +149,7 @@ class Slots:
             os.replace(path, aside)  # noqa: PTH105 - both are named, as the rename of a new file is
             _log.error("slots_broken", file=str(path), aside=str(aside), error=str(error))
             return
-        self.cards = kept.cards
+        self.cards, self.given_anew = kept.cards, False
         self._slots = {card.uuid: slot for slot, card in enumerate(kept.cards)}
         if kept.exclude == self._exclude:
             self._excluded = dict.fromkeys(kept.excluded_uuids)
