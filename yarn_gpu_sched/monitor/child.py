@@ -200,11 +200,11 @@ class ChildReader:
 
     async def _late(self, child: _Child) -> GpusReading:
         """Say that there was no answer in time; end the child, unless it is still young."""
+        detail = f"the driver did not answer within {self._timeout_s:g} s"  # the same each time: it is no news then
         if not child.answered and self._clock() - child.started_s < self._start_timeout_s:
-            detail = f"no answer for {self._clock() - child.started_s:.1f} s since the start"
             return GpusReading(gpus=None, failure=Failure(FailureKind.TIMED_OUT, detail))
         await self._end(child)
-        return self._failed(FailureKind.TIMED_OUT, f"the driver did not answer within {self._timeout_s:g} s")
+        return self._failed(FailureKind.TIMED_OUT, detail)
 
     async def _taken(self, child: _Child, reading: GpusReading) -> GpusReading:
         self._failures = 0
