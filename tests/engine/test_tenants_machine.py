@@ -192,6 +192,11 @@ class Tenants(EngineMachine):
                     self.world.apply(ContainerSeen(now_s=self.now_s, container=container))
             self.snapshot_end()
 
+    @rule(path=st.sampled_from(LEAVES))
+    def little_quota(self, path: str) -> None:
+        """Let whatever runs in a queue, beyond one GPU, be borrowed from now on."""
+        self.configure(VirtualCluster(path, 1))
+
     @rule(one=servers)
     def a_server(self, one: Server) -> None:
         self.server(one)
