@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.reclaims import AFTER_S, GRACE_S, Reclaiming, borrowed
-from tests.engine.world import server
-from yarn_gpu_sched.engine import preempting
+from tests.engine.world import World, ask, server, worker
+from yarn_gpu_sched.engine import EngineSettings, preempting
+from yarn_gpu_sched.engine.commands import RequeueJob
 from yarn_gpu_sched.engine.core import Core
 from yarn_gpu_sched.engine.reclaiming import Failing, Found, reclaim
 from yarn_gpu_sched.engine.want import JobWant
+from yarn_gpu_sched.model.preemption import Mode
 
 LOOKS = 20
 
@@ -126,3 +128,36 @@ def test_what_is_promised_to_a_gang_counts_for_the_next_of_its_queue() -> None:
     preview = world.engine.preempt_preview("b1")
     assert preview is not None
     assert (preview.condition, preview.plan) == ("over_quota", None)
+
+
+def test_nobody_wakes_for_a_gang_that_others_were_stopped_for_once_it_runs() -> None:
+    world = World(
+        EngineSettings(
+            policy="philly",
+            preemption=Mode.ON,
+            preempt_after_s=2.0,
+            preempt_grace_s=0.0,
+            preempt_hold_s=5.0,
+            preempt_min_run_s=0.0,
+            preempt_pause_s=0.0,
+        )
+    ).up(server("s0", 4))
+    for path, quota in (("root.h", 3), ("root.b", 1)):
+        world.configure(path, quota_gpus=quota)
+    for number in range(4):
+        world.submit(f"h{number}", "gang:1x1", vc="root.h")
+        world.ask(f"h{number}", ask(1, worker(1)))
+        world.run()
+    world.submit("back", "gang:1x1", vc="root.b")
+    world.ask("back", ask(1, worker(1)))
+    world.decide()
+    world.now_s = 2.0
+    world.decide()
+    (order,) = [one for one in world.commands if isinstance(one, RequeueJob)]
+    world.commit(order)
+    world.release_all(order.job_id)
+    world.run()
+    world.decide()
+    assert len(world.live("back")) == 1
+    assert world.engine.preemption().plans == ()
+    assert world.engine._core.preemption.agenda.next_s() is None

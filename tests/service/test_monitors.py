@@ -377,4 +377,5 @@ def test_ends_that_no_monitor_takes_are_bounded() -> None:
     while one.next_message() is not None:
         pass
     assert len(one.ended(1 << 30)) == orders.ENDED_MAX
+    one.told(one.ended(1 << 30))
     assert one.ended(1 << 30) == ()

@@ -326,10 +326,12 @@ def _stop_one(core: Core, record: JobRecord, plan: Plan, one: Candidate) -> None
 def end(core: Core, record: JobRecord, plan: Plan) -> None:
     """Let go of what is held, and spare who was only warned; others may be stopped for the same gang only after it waited anew."""
     del core.preemption.plans[plan.job_id]
+    core.preemption.agenda.strike(plan.job_id)
     let_go(core, record)
     if record.tenure.ready_s is not None:
         record.tenure.again_s = core.now_s + core.settings.preempt_after_s
-        core.preemption.agenda.note(record.tenure.again_s, plan.job_id)
+        if record.want is not None:  # nobody need look for one that runs
+            core.preemption.agenda.note(record.tenure.again_s, plan.job_id)
     core.preemption.changed(plan.partition)
     core.changed(record)
     kept_back_no_more(core, plan)

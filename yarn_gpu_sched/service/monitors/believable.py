@@ -34,6 +34,12 @@ TEMPERATURE_MIN_C, TEMPERATURE_MAX_C = 0, 150
 PID_MAX = 1 << 22
 """Linux gives no greater number to a process (PID_MAX_LIMIT)."""
 LANES_MAX = 64
+REASONS_MAX = 64
+ECC_MAX = 10**12
+CARD_BYTES_MAX = 1 << 13
+SAMPLE_BYTES_MAX = 1 << 18
+HOST_BYTES_MAX = 1 << 19
+"""What is kept of a server is bounded: its cards, a sample of each, and what stands beside them."""
 
 
 def checked_hello(hello: monitor_pb2.Hello) -> None:
@@ -56,6 +62,7 @@ def checked_cards(field: str, cards: Sequence[monitor_pb2.Card]) -> None:
     checked_count(f"{field} (how many)", len(cards), 0, SLOTS_MAX)
     before, uuids, indices = -1, set(), set()
     for card in cards:
+        checked_count(f"{field} (bytes)", card.ByteSize(), 0, CARD_BYTES_MAX)
         checked_count(f"{field}.slot", card.slot, before + 1, SLOTS_MAX - 1)
         checked_id(f"{field}.uuid", card.uuid)
         checked_text(f"{field}.uuid", card.uuid, UUID_MAX)
@@ -95,8 +102,26 @@ def checked_telemetry(telemetry: monitor_pb2.Telemetry, sequence: int, orders_se
         checked_count("telemetry.xids.xid", xid.xid, 1, XID_MAX)
         _checked_age("telemetry.xids.age_s", xid.age_s)
     _checked_containers(telemetry, known)
-    checked_text("telemetry.failure.detail", telemetry.failure.detail, TEXT_MAX)
-    _checked_ports(telemetry.host.ports)
+    _checked_failure(telemetry)
+    _checked_host(telemetry.host)
+
+
+def _checked_failure(telemetry: monitor_pb2.Telemetry) -> None:
+    if telemetry.HasField("failure"):
+        kinds = monitor_pb2.ReadFailureKind.values()
+        checked_count("telemetry.failure.kind", telemetry.failure.kind, 1, max(kinds))
+        checked_text("telemetry.failure.detail", telemetry.failure.detail, TEXT_MAX)
+
+
+def _checked_host(host: monitor_pb2.HostSample) -> None:
+    checked_count("telemetry.host (bytes)", host.ByteSize(), 0, HOST_BYTES_MAX)
+    checked_count("telemetry.host.ports (how many)", len(host.ports), 0, PORTS_MAX)
+    for port in host.ports:
+        for field in ("device", "state", "physical_state"):
+            checked_text(f"telemetry.host.ports.{field}", getattr(port, field), TEXT_MAX)
+        checked_count("telemetry.host.ports.counters (how many)", len(port.counters), 0, COUNTERS_MAX)
+        for name in port.counters:
+            checked_text("telemetry.host.ports.counters", name, TEXT_MAX)
 
 
 def _checked_age(field: str, age_s: float) -> None:
@@ -117,22 +142,23 @@ def _checked_samples(samples: Sequence[monitor_pb2.GpuSample], known: set[int]) 
         if sample.slot in seen:
             raise BadField("telemetry.gpus.slot", sample.slot, "another one for each sample")
         seen.add(sample.slot)
-        checked_count("telemetry.gpus.processes (how many)", len(sample.processes), 0, PROCESSES_MAX)
-        for name, texts in (("throttle_reasons", sample.throttle_reasons), ("bad_fields", sample.bad_fields)):
-            checked_count(f"telemetry.gpus.{name} (how many)", len(texts), 0, SLOTS_MAX)
-            for text in texts:
-                checked_text(f"telemetry.gpus.{name}", text, TEXT_MAX)
-        for process in sample.processes:
-            for text in (process.container_id, process.user, process.command):
-                checked_text("telemetry.gpus.processes", text, TEXT_MAX)
+        _checked_texts(sample)
 
 
-def _checked_ports(ports: Sequence[monitor_pb2.PortSample]) -> None:
-    checked_count("telemetry.host.ports (how many)", len(ports), 0, PORTS_MAX)
-    for port in ports:
-        for text in (port.device, port.state, port.physical_state, *port.counters):
-            checked_text("telemetry.host.ports", text, TEXT_MAX)
-        checked_count("telemetry.host.ports.counters (how many)", len(port.counters), 0, COUNTERS_MAX)
+def _checked_texts(sample: monitor_pb2.GpuSample) -> None:
+    checked_count("telemetry.gpus (bytes)", sample.ByteSize(), 0, SAMPLE_BYTES_MAX)
+    for name, texts in (("throttle_reasons", sample.throttle_reasons), ("bad_fields", sample.bad_fields)):
+        checked_count(f"telemetry.gpus.{name} (how many)", len(texts), 0, REASONS_MAX)
+        for text in texts:
+            checked_text(f"telemetry.gpus.{name}", text, TEXT_MAX)
+    checked_count("telemetry.gpus.processes (how many)", len(sample.processes), 0, PROCESSES_MAX)
+    for process in sample.processes:
+        for name, text in (
+            ("container_id", process.container_id),
+            ("user", process.user),
+            ("command", process.command),
+        ):
+            checked_text(f"telemetry.gpus.processes.{name}", text, TEXT_MAX)
 
 
 def _checked_containers(telemetry: monitor_pb2.Telemetry, known: set[int]) -> None:
@@ -143,6 +169,8 @@ def _checked_containers(telemetry: monitor_pb2.Telemetry, known: set[int]) -> No
             checked_count(f"telemetry.{name}.slots (how many)", len(each.slots), 0, SLOTS_MAX)
             for slot in each.slots:
                 _checked_slot(f"telemetry.{name}.slots", slot, known)
+    for refusal in telemetry.refusals:
+        checked_text("telemetry.refusals.detail", refusal.detail, TEXT_MAX)
     named = telemetry.checkpointed_container_ids
     checked_count("telemetry.checkpointed_container_ids (how many)", len(named), 0, CONTAINERS_MAX)
     for container_id in named:
@@ -178,4 +206,6 @@ _MOST: tuple[tuple[str, int], ...] = (
     ("memory_used_mb", MEMORY_MB_MAX),
     ("memory_total_mb", MEMORY_MB_MAX),
     ("power_w", POWER_W_MAX),
+    ("ecc_corrected", ECC_MAX),
+    ("ecc_uncorrected", ECC_MAX),
 )

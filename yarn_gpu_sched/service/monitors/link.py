@@ -110,7 +110,8 @@ class MonitorLink:
         """Take one message."""
         now_s = self._clock.now_s()
         lies = sum(known.lies.values())
-        made = known.take(telemetry, now_s, orders.ended(telemetry.orders_seen))
+        ended = () if telemetry.failure.kind else orders.ended(telemetry.orders_seen)  # what failed shows nothing free
+        made = known.take(telemetry, now_s, ended)
         if sum(known.lies.values()) != lies:
             self._metrics.monitor_lies.labels("IMPOSSIBLE_SAMPLE").inc(sum(known.lies.values()) - lies)
         made += news_of(self._engine, known.host, telemetry, now_s)
@@ -124,6 +125,7 @@ class MonitorLink:
                 why=one_line(refusal.detail),
             )
         await self.take(made)
+        orders.told(ended)
 
     async def check_name(self, spoken: str, host: str) -> None:
         """Require that a server goes by this name still: a monitor may have come before the resource manager named its server.

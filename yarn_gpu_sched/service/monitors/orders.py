@@ -114,13 +114,15 @@ class Orders:
         return sum(one.ByteSize() for one in bindings.values()) <= ROOM_BYTES
 
     def ended(self, orders_seen: int) -> tuple[str, ...]:
-        """Take the containers whose end a monitor had heard of before it read its GPUs; each is named once."""
-        found = tuple(
+        """Name the containers whose end a monitor had heard of before it read its GPUs, until the engine has been `told`."""
+        return tuple(
             container_id for container_id, sent in self._ended.items() if sent is not None and sent <= orders_seen
         )
-        for container_id in found:
-            del self._ended[container_id]
-        return found
+
+    def told(self, container_ids: Iterable[str]) -> None:
+        """Note that the engine knows of these: they are named no more."""
+        for container_id in container_ids:
+            self._ended.pop(container_id, None)
 
 
 def binding_message(
