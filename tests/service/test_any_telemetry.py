@@ -21,12 +21,20 @@ from yarn_gpu_sched.service.monitors.believable import checked_hello, checked_te
 
 # Messages that may be true, or nearly
 
-U32 = st.sampled_from([0, 1, 100, 101, 1 << 22, (1 << 32) - 1])
-U64 = st.sampled_from([0, 1, 2, 10**12, 9_223_372_036_854_775_792, (1 << 64) - 1])
-TEXTS = st.sampled_from(["", "k0", "k1", "x", "x" * 300, "\x1b[2J", "ü" * 200])
-AGES = st.sampled_from([0.0, 0.0, 0.0, 3.0, 86_400.0, 86_401.0, -1.0, math.inf, math.nan])
-SLOTS = st.integers(0, 4) | st.integers(0, 4) | st.sampled_from([63, 64, (1 << 32) - 1])
-NAMES = st.sampled_from(["k0", "k1", "k2", "k3", "", "x" * 257])
+
+def mostly(good: st.SearchStrategy[Any], odd: st.SearchStrategy[Any], times: int = 24) -> st.SearchStrategy[Any]:
+    """Draw what is right so many times for each time that it is not."""
+    return st.integers(0, times).flatmap(lambda number: good if number else odd)
+
+
+U32 = mostly(st.sampled_from([0, 1, 90, 100]), st.sampled_from([101, 1 << 22, (1 << 32) - 1]), 6)
+U64 = mostly(st.sampled_from([0, 1, 2]), st.sampled_from([10**12, 9_223_372_036_854_775_792, (1 << 64) - 1]), 6)
+TEXTS = mostly(
+    st.sampled_from(["", "k0", "k1", "k2", "k3", "x", "\x1b[2J"]), st.sampled_from(["x" * 300, "ü" * 200]), 50
+)
+AGES = mostly(st.sampled_from([0.0, 3.0, 86_400.0]), st.sampled_from([86_401.0, -1.0, math.inf, math.nan]))
+SLOTS = mostly(st.integers(0, 3), st.sampled_from([4, 63, 64, (1 << 32) - 1]), 50)
+NAMES = mostly(st.sampled_from(["k0", "k1", "k2", "k3"]), st.sampled_from(["", "x" * 257]))
 
 
 def maybe(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -41,7 +49,7 @@ def of(kind: Callable[..., Message], /, **fields: st.SearchStrategy[Any]) -> st.
 
 PROCESSES = of(
     pb.GpuProcess,
-    pid=st.sampled_from([1, 77, 0, 1 << 22, (1 << 22) + 1]),
+    pid=mostly(st.sampled_from([1, 77, 1 << 22]), st.sampled_from([0, (1 << 22) + 1])),
     memory_mb=U32,
     container_id=TEXTS,
     user=TEXTS,
@@ -54,17 +62,19 @@ SAMPLES = of(
     memory_total_mb=U32,
     sm_percent=U32,
     memory_percent=U32,
-    temperature_c=st.sampled_from([-1, 0, 40, 150, 151, -(1 << 31)]),
+    temperature_c=mostly(st.sampled_from([0, 40, 150]), st.sampled_from([-1, 151, -(1 << 31)])),
     power_w=U32,
-    throttle_reasons=st.lists(st.sampled_from(["hw_slowdown", "sw_power_cap", "x" * 300]), max_size=3)
-    | st.just(["idle"] * 70),
+    throttle_reasons=mostly(
+        st.lists(st.sampled_from(["hw_slowdown", "sw_power_cap"]), max_size=3),
+        st.sampled_from([["idle"] * 70, ["x" * 300]]),
+    ),
     ecc_corrected=U64,
     ecc_uncorrected=U64,
-    processes=st.lists(PROCESSES, max_size=2) | PROCESSES.map(lambda one: [one] * 260),
+    processes=mostly(st.lists(PROCESSES, max_size=2), PROCESSES.map(lambda one: [one] * 260)),
     processes_unknown=st.booleans(),
     bad_fields=st.lists(TEXTS, max_size=2) | st.just([f"f{n}" for n in range(64)]),
 )
-LINKS = of(pb.CardLink, slot=SLOTS, kind=st.integers(0, 9), lanes=st.sampled_from([0, 1, 64, 65]))
+LINKS = of(pb.CardLink, slot=SLOTS, kind=st.integers(0, 9), lanes=mostly(st.integers(0, 64), st.just(65)))
 ODD_CARDS = of(
     pb.Card,
     slot=SLOTS,
@@ -76,12 +86,13 @@ ODD_CARDS = of(
     mig=st.booleans(),
     links=st.lists(LINKS, max_size=3),
 )
-CARDS = (
-    st.lists(ODD_CARDS, max_size=3)
-    | st.integers(0, 5).map(cards)
-    | st.integers(0, 4).map(lambda count: cards(count, "other", mig=True))
-    | st.just(cards(64))
-    | st.just(cards(65))
+CARDS = mostly(
+    st.integers(0, 5).map(cards)
+    | st.integers(1, 4).map(lambda count: cards(count, "other", mig=True))
+    | st.lists(LINKS, max_size=3).map(lambda links: cards(links=links))
+    | st.just([pb.Card(slot=slot, uuid=f"GPU-s1-{slot}") for slot in (0, 2, 3)]),
+    st.lists(ODD_CARDS, max_size=3) | st.just(cards(64)) | st.just(cards(65)),
+    4,
 )
 PORTS = of(
     pb.PortSample,
@@ -91,16 +102,18 @@ PORTS = of(
     state=TEXTS,
     physical_state=TEXTS,
     rate_gbps=AGES,
-    counters=st.dictionaries(TEXTS, U64, max_size=2) | st.just({f"c{n}": n for n in range(130)}),
+    counters=mostly(st.dictionaries(TEXTS, U64, max_size=2), st.just({f"c{n}": n for n in range(130)})),
 )
 TELEMETRY = maybe(
     dropped=U64,
     age_s=AGES,
-    gpus=st.lists(SAMPLES, max_size=3) | st.integers(0, 5).map(lambda count: [sample(n) for n in range(count)]),
-    failure=of(pb.ReadFailure, kind=st.integers(0, 7), detail=TEXTS),
+    gpus=st.lists(SAMPLES, max_size=3, unique_by=lambda one: one.slot)
+    | st.lists(SAMPLES, max_size=2)
+    | st.integers(0, 4).map(lambda count: [sample(n) for n in range(count)]),
+    failure=st.builds(pb.ReadFailure, kind=mostly(st.integers(1, 5), st.sampled_from([0, 6]), 12), detail=TEXTS),
     cards=CARDS,
-    no_cards=st.booleans(),
-    xids=st.lists(of(pb.XidEvent, slot=SLOTS, xid=U32, age_s=AGES), max_size=3),
+    no_cards=mostly(st.just(value=False), st.just(value=True), 8),
+    xids=st.lists(of(pb.XidEvent, slot=SLOTS, xid=mostly(st.sampled_from([13, 48, 79]), U32), age_s=AGES), max_size=3),
     host=of(pb.HostSample, cpu_percent=U32, memory_used_mb=U32, ports=st.lists(PORTS, max_size=2)),
     refusals=st.lists(
         of(pb.BindingRefusal, container_id=NAMES, slots=st.lists(SLOTS, max_size=2), detail=TEXTS), max_size=2
@@ -113,8 +126,8 @@ HELLOS = maybe(
     agent=TEXTS,
     cards=CARDS,
     simulated=st.booleans(),
-    push_every_s=AGES,
-    protocol_version=st.sampled_from([1, 1, 1, 0, 2]),
+    push_every_s=mostly(st.just(5.0), AGES),
+    protocol_version=mostly(st.just(1), st.sampled_from([0, 2])),
 )
 
 
@@ -125,6 +138,7 @@ TURNS = st.lists(
         st.sampled_from([0.0, 1.0, 1.0, 70.0]),
         st.sampled_from([None, None, "release", "pass"]),
     ),
+    min_size=2,
     max_size=12,
 )
 

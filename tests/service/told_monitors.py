@@ -75,7 +75,7 @@ class Monitors:
             assert self.all_of_it() == before
             return
         known, _ = self.fleet.join(host)
-        known.begin(hello, self.clock.now_s())
+        known.begin(hello)
         self.sequences[host] = 0
 
     async def tell(self, host: str, telemetry: pb.Telemetry) -> None:
