@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from yarn_gpu_sched.monitor.simulated.opening import open_server
 from yarn_gpu_sched.monitor.simulated.processes import HOLDERS_MAX, Scanner
 from yarn_gpu_sched.monitor.simulated.server import SimulatedServer
 from yarn_gpu_sched.monitor.simulated.spec import parse
@@ -116,3 +117,11 @@ def test_real_process_is_found_while_it_runs() -> None:
             sleeper.kill()
     assert found == [Holder(sleeper.pid, CONTAINER, (3,))]
     assert [holder for holder in Scanner(host)(SERVER) if holder.pid == sleeper.pid] == []
+
+
+def test_clusters_side_by_side_have_cards_of_their_own(tmp_path: Path) -> None:
+    """Hosts of the same name on one machine: nobody's process is taken to be on the other's card."""
+    one, other = (open_server("4xV100", None, tmp_path / name, "gpu-a1") for name in ("one", "other"))
+    assert not {card.uuid for card in one.cards} & {card.uuid for card in other.cards}
+    again = open_server("4xV100", None, tmp_path / "one", "gpu-a1")
+    assert [card.uuid for card in again.cards] == [card.uuid for card in one.cards]

@@ -13,6 +13,7 @@ from defusedxml import ElementTree
 
 from tests.monitor.simulation import Simulation, event
 from yarn_gpu_sched.monitor.simulated.install import install
+from yarn_gpu_sched.monitor.simulated.opening import open_server
 from yarn_gpu_sched.monitor.simulated.scenario import BadScenario
 from yarn_gpu_sched.monitor.simulated.smi import answer
 from yarn_gpu_sched.monitor.simulated.spec import BadSpec
@@ -187,7 +188,8 @@ def test_installed_program_answers_and_agrees_with_the_monitor(tmp_path: Path) -
     assert program.name == "nvidia-smi"
     found = run(program, "-x", "-q")
     assert (found.returncode, found.stderr) == (0, b"")
-    assert [gpu.findtext("uuid") for gpu in parsed(found.stdout.decode())] == [simulation.uuid(0), simulation.uuid(1)]
+    cards = open_server("2xV100", simulation.file, tmp_path, "s1").cards
+    assert [gpu.findtext("uuid") for gpu in parsed(found.stdout.decode())] == [card.uuid for card in cards]
     assert run(program, "-z").returncode == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from yarn_gpu_sched.embedded import fetch_jars, java
 from yarn_gpu_sched.monitor.simulated.install import install
-from yarn_gpu_sched.monitor.simulated.spec import parse
+from yarn_gpu_sched.monitor.simulated.opening import open_server
 
 SCENARIO = """
 minors = [3, 0, 1]
@@ -48,7 +48,7 @@ def test_plugin_of_the_node_reads_simulated_cards(hadoop: str, classes: Path, tm
     ]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    display, busy, cut = parse("1xP400+2xA100", "s1")
+    display, busy, cut = open_server("1xP400+2xA100", scenario, tmp_path, "s1").cards
     # The plugin shows 0.0 for a utilisation that is not available: stock Hadoop knows no other way to say it.
     assert done.stdout.splitlines() == [
         f"{display.uuid}|3|Quadro P400|4|2048|0.0|34.0",
