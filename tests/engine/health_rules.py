@@ -99,14 +99,7 @@ class HealthRules(EngineMachine):
         next_s = self.engine._core.health.agenda.next_s()
         assert next_s is None or next_s > self.now_s
 
-    @rule(
-        host=st.sampled_from(HOSTS),
-        watched=st.booleans(),
-        gpus=st.lists(kept, max_size=2),
-        away=st.lists(kept, max_size=2),
-    )
-    def restored(self, host: str, watched: bool, gpus: list[KeptGpu], away: list[KeptGpu]) -> None:  # noqa: FBT001 # hypothesis passes by name
-        event = HealthRestored(
-            now_s=self.now_s, hosts=(KeptHost(host, watched=watched, gpus=tuple(gpus), away=tuple(away)),)
-        )
+    @rule(host=st.sampled_from(HOSTS), watched=st.booleans(), gpus=st.lists(kept, max_size=2))
+    def restored(self, host: str, watched: bool, gpus: list[KeptGpu]) -> None:  # noqa: FBT001 # hypothesis passes by name
+        event = HealthRestored(now_s=self.now_s, hosts=(KeptHost(host, watched=watched, gpus=tuple(gpus)),))
         self.world.apply(event)

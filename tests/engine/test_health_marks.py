@@ -30,6 +30,19 @@ def test_draining_lets_what_runs_go_on_and_undraining_brings_the_server_back() -
     assert len(world.decide()) == 1
 
 
+def test_who_does_not_fit_on_what_is_well_is_told_what_is_not() -> None:
+    world = Monitored("s1")
+    world.submit("waits", "gang:1x4")
+    world.ask("waits", ask(1, worker(4)))
+    world.mark("s1", MarkAction.QUARANTINE, 1)
+    assert world.decide() == []
+    said = world.why("waits")
+    assert said.startswith("never_fits_now: ")
+    assert "1 GPUs are not given out, because they or their servers are not well, or drain" in said
+    world.mark("s1", MarkAction.DRAIN)
+    assert "; 4 GPUs are not given out" in world.why("waits")
+
+
 def test_an_operator_takes_one_gpu_out_and_gives_it_back() -> None:
     world = Monitored("s1")
     world.mark("s1", MarkAction.QUARANTINE, 1)

@@ -48,14 +48,19 @@ def files_of(joint: ServedJoint, host: str) -> MonitoredServer:
 
 def happens(joint: ServedJoint, host: str, *events: Mapping[str, object]) -> None:
     """Let this happen to the GPUs of a server from now on, and nothing else."""
-    told = "".join(
-        "[[events]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in ({"at_s": 0} | event).items())
-        for event in map(dict, events)
-    )
+    told = "".join("[[events]]\n" + _toml({"at_s": 0} | dict(event), "\n") for event in events)
     scenario = files_of(joint, host).scenario
     part = scenario.with_suffix(".part")
     part.write_text(told or NOTHING_HAPPENS)
     part.rename(scenario)
+
+
+def _toml(table: Mapping[str, object], end: str) -> str:
+    values = {
+        key: "{" + _toml(value, "") + "}" if isinstance(value, Mapping) else json.dumps(value)
+        for key, value in table.items()
+    }
+    return "".join(f"{key} = {value}{end}" for key, value in values.items())
 
 
 def nothing_happens(joint: ServedJoint) -> None:

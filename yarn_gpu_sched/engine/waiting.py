@@ -22,6 +22,7 @@ from yarn_gpu_sched.model.reservation import Reservation
 from yarn_gpu_sched.model.tag import shown
 
 NAMED_MAX = 5
+_NOT_WELL = "are not given out, because they or their servers are not well, or drain"
 
 _LEVELS = {Level.FEWEST_SERVERS: "on the fewest servers in one RDMA domain", Level.ONE_DOMAIN: "in one RDMA domain"}
 
@@ -252,7 +253,7 @@ class _Answer:
             held, unusable = withheld(self._core, self._want.partition)
             sentence += f", {held - reserved} are held for other gangs" if held > reserved else ""
             if code is ReasonCode.UNHEALTHY:
-                sentence += f", {unusable} are not given out, because they or their servers are not well, or drain"
+                sentence += f", {unusable} {_NOT_WELL}"
         return self._say(code, sentence)
 
     def _fragmented(self, code: ReasonCode) -> WaitingReason:
@@ -291,6 +292,8 @@ class _Answer:
                 never_fits(core, self._record)
                 or f"{self._asks()}; the servers that run now could not hold that if empty"
             )
+            _, unusable = withheld(core, self._want.partition)
+            known += f"; {unusable} GPUs {_NOT_WELL}" if unusable else ""
         if not core.session.settled:
             known += "; not all servers may have registered yet"
         elif self._record.job.recovered:
