@@ -236,7 +236,7 @@ class Onlooker:
     def _stop(self, order: RequeueJob | StopContainers, stop: Stop) -> None:
         self.counted["stopped"] += 1
         self.times_s.append(self.now_s)
-        lately = sum(at_s > self.now_s - MINUTE_S for at_s in self.times_s)
+        lately = sum(at_s + MINUTE_S > self.now_s for at_s in self.times_s)
         assert lately <= self.settings.preempt_victims_per_minute, f"{lately} were stopped in a minute"
         back = [one for one in self.stops if (one.victim, one.by) == (stop.by, stop.victim)]
         assert not back, f"{stop}, and it was {back} before"

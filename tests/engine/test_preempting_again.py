@@ -161,3 +161,49 @@ def test_nobody_wakes_for_a_gang_that_others_were_stopped_for_once_it_runs() -> 
     assert len(world.live("back")) == 1
     assert world.engine.preemption().plans == ()
     assert world.engine._core.preemption.agenda.next_s() is None
+
+
+ODD_S = 1.01
+"""With a minute added and taken off again it is less than before."""
+
+
+def test_who_may_be_stopped_after_a_time_is_so_when_that_time_is_noted_however_it_is_rounded() -> None:
+    assert (ODD_S + 60.0) - 60.0 < ODD_S
+    world = World(
+        EngineSettings(
+            policy="philly",
+            preemption=Mode.ON,
+            preempt_after_s=1.0,
+            preempt_grace_s=0.0,
+            preempt_min_run_s=60.0,
+            preempt_pause_s=0.0,
+            preempt_victims_per_minute=1,
+        )
+    ).up(server("s0", 4))
+    for path, quota in (("root.h", 2), ("root.b", 2)):
+        world.configure(path, quota_gpus=quota)
+    world.now_s = ODD_S
+    for number in range(4):
+        world.submit(f"h{number}", "gang:1x1", vc="root.h")
+        world.ask(f"h{number}", ask(1, worker(1)))
+        world.run()
+    for name in ("back1", "back2"):
+        world.submit(name, "gang:1x1", vc="root.b")
+        world.ask(name, ask(1, worker(1)))
+    stopped_s = []
+    for _ in range(12):
+        before = len(world.commands)
+        world.run()
+        orders = [one for one in world.commands[before:] if isinstance(one, RequeueJob)]
+        stopped_s += [world.now_s for _ in orders]
+        world.commit(*orders)
+        for order in orders:
+            world.release_all(order.job_id)
+        wake_s = world.engine.next_wake_s()
+        if wake_s is None:
+            break
+        world.now_s = max(world.now_s, wake_s)
+    assert stopped_s == [
+        ODD_S + 60.0,
+        ODD_S + 60.0 + 60.0,
+    ]  # the youngest has run for a minute, and one a minute is stopped

@@ -69,12 +69,12 @@ class Preemption:
     def pass_by(self, now_s: float) -> None:
         """Let the times go by that have come."""
         self.agenda.pass_by(now_s)
-        while self.stopped_s and self.stopped_s[0] <= now_s - WINDOW_S:
+        while self.stopped_s and self.stopped_s[0] + WINDOW_S <= now_s:
             self.stopped_s.popleft()
 
     def stopped_since(self, now_s: float) -> int:
         """Count the victims of the last minute."""
-        return sum(at_s > now_s - WINDOW_S for at_s in self.stopped_s)
+        return sum(at_s + WINDOW_S > now_s for at_s in self.stopped_s)
 
     def stamp(self, partition: str) -> tuple[int, int]:
         """Count what may have let a search succeed until now."""

@@ -150,7 +150,7 @@ def _preemption_image(core: Core) -> PreemptionImage:
         why=preemption.why,
         quiet_until_s=preemption.quiet_until_s,
         plans=[plan for _, plan in sorted(preemption.plans.items())],
-        stopped_s=[at_s for at_s in preemption.stopped_s if at_s > now_s - WINDOW_S],
+        stopped_s=[at_s for at_s in preemption.stopped_s if at_s + WINDOW_S > now_s],
         observed=sorted(preemption.observed.items()),
         reservations=[one for _, one in sorted(core.reservations.by_job.items())],
         looked=_looked(core),

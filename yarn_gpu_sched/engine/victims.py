@@ -52,14 +52,16 @@ class Candidates(NamedTuple):
 
 def candidates(core: Core, want: JobWant) -> Candidates:
     """List who may be stopped for a want that is within its quota."""
-    youngest_s = core.now_s - core.settings.preempt_min_run_s
+    least_s = core.settings.preempt_min_run_s
     spared = _spared(core, want)
     found: list[Ranked] = []
     unripe_s: list[float] = []
     unripe_count = borrow = 0
     for vc, all_of_it in _lenders(core, want):
         loans = loans_of(core, vc, want.partition) if all_of_it else idle_loans(core, vc, want.partition)
-        ripe = bisect_right(loans.started_s, youngest_s)
+        ripe = bisect_right(
+            loans.started_s, core.now_s, key=lambda began_s: began_s + least_s
+        )  # rounded as `ripens_s` is
         unripe_count += len(loans.started_s) - ripe
         borrow += len(loans.all)
         found += zip(loans.costs(core.now_s, ripe), loans.keys)  # noqa: B905 - keys of those that are not ripe remain
@@ -67,7 +69,7 @@ def candidates(core: Core, want: JobWant) -> Candidates:
         unripe_s += islice((began_s for began_s, one in unripe if one.record.job.job_id not in spared), 1)
     if spared:
         found = [one for one in found if one[1][-1].record.job.job_id not in spared]
-    ripens_s = min(unripe_s) + core.settings.preempt_min_run_s if unripe_s else None
+    ripens_s = min(unripe_s) + least_s if unripe_s else None
     return _in_order(found)._replace(ripens_s=ripens_s, unripe=unripe_count, borrow=borrow)
 
 
