@@ -76,6 +76,28 @@ def test_a_reservation_awaits_who_holds_healthy_gpus_and_counts_only_those() -> 
     assert reservation.awaited == ("a1", "a2", "a3")
 
 
+def test_a_server_that_counts_fewer_gpus_than_are_held_there_can_be_reserved() -> None:
+    """Its resource manager was told of two GPUs while four jobs ran: once they end it has room for who waits."""
+    world = World(QUICK).up(server("s1", 4))
+    world.configure("root.a", quota_gpus=4)
+    world.configure("root.b", quota_gpus=4)
+    for number in range(4):
+        world.submit(f"a{number}", "gang:1x1")
+        world.ask(f"a{number}", ask(1, worker(1)))
+    world.run()
+    world.change(server("s1", 2))
+    world.submit("big", "gang:1x2", vc="root.b")
+    world.ask("big", ask(1, worker(2)))
+    world.decide()
+    world.now_s += 10.0
+    world.decide()
+    assert [one.job_id for one in world.engine.reservations()] == ["big"]
+    for number in range(4):
+        world.end(f"a{number}")
+        world.decide()
+    assert [one.gpu_indices for one in world.places[-1].assignments] == [(0, 1)]
+
+
 def test_of_many_who_may_be_stopped_the_cheapest_are_found_where_the_very_cheapest_hold_a_broken_gpu() -> None:
     """By counts alone those on s1 would do, and who is tried one after another then costs more than who is found."""
     world = World(QUICK).up(*(server(name, 2) for name in ("s1", "s2", "s3")), *(server(f"t{n}", 1) for n in range(14)))

@@ -87,7 +87,7 @@ def test_containers_and_decisions_are_counted_together() -> None:
         ((container("k1", 0), container("k2", 0)), True, 2, 0b1110),
         ((container("k1", 0, gpus=2),), True, 2, 0b1110),
         ((container("k1", 0, 1, gpus=1),), True, 2, 0b1100),
-        ((container("k1", 4),), True, 3, 0b1111),
+        ((container("k1", 4),), False, 3, 0b1111),
         ((container("k1", 0, 1, 2, 3), container("k2", 0, 1, 2, 3)), True, 0, 0),
     ],
     ids=["regular", "one GPU twice", "more than named", "more named", "an index beyond", "all of it twice"],
@@ -175,7 +175,11 @@ def test_a_changed_description_counts_anew() -> None:
     use = use_of(4, container("k1", 3))
     use.set_server(server("s1", 2, memory_mb=1_000, vcores=10), 0.1)
     assert (use.gpus, use.capacity_mask, use.free_mask, use.gpus_free) == (2, 0b11, 0b11, 1)
-    assert (use.memory_free_mb, use.vcores_free, use.share_mb, use.irregular) == (900, 8, 450, True)
+    assert (use.memory_free_mb, use.vcores_free, use.share_mb, use.irregular) == (900, 8, 450, False)
+    use.give(100, 2, 0b1000, 1)
+    assert (use.gpus_free, use.free_mask) == (2, 0b11)
+    use.take(100, 2, 0b1000, 1)  # it was only tried
+    assert (use.gpus_free, use.free_mask) == (1, 0b11)
 
 
 @pytest.mark.parametrize(("indices", "mask"), [((), 0), ((0,), 1), ((1, 3), 0b1010), ((63,), 1 << 63)])

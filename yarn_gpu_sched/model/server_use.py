@@ -129,7 +129,7 @@ class ServerUse:
         if gpus:
             self.gpus_used -= gpus
             if self._counted:
-                self.free_mask |= mask & ~(self.fitness.sick | self.fitness.busy)
+                self.free_mask |= mask & self.capacity_mask & ~(self.fitness.sick | self.fitness.busy)
                 self.gpus_free = self._gpus_free()
             else:
                 self.free_mask |= mask
@@ -138,8 +138,8 @@ class ServerUse:
     def recount(self) -> None:
         """Count all that is held: the slow way, for what is rare.
 
-        ``irregular`` afterwards tells that GPUs are held twice, or that one is held that the server does not have: what is free
-        once it is given back cannot be foretold. One that is not healthy can be held, and is not free then.
+        ``irregular`` afterwards tells that GPUs are held twice, or that nobody knows which: what is free once they are given
+        back cannot be foretold. One that is not healthy, or not counted any more, can be held, and is not free then.
         """
         memory_mb = vcores = gpus = held = bits = 0
         for container in self.containers.values():
@@ -159,8 +159,8 @@ class ServerUse:
         self.gpus_used = gpus
         fitness = self.fitness
         self.free_mask = self.capacity_mask & ~(held | fitness.sick | fitness.busy)
-        self.irregular = bits != held.bit_count() or gpus != bits or bool(held & ~self.capacity_mask)
-        self._counted = self.irregular or fitness is not FIT
+        self.irregular = bits != held.bit_count() or gpus != bits
+        self._counted = self.irregular or fitness is not FIT or bool(held & ~self.capacity_mask)
         self.gpus_free = self._gpus_free()
 
     @property
