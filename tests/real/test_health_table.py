@@ -256,6 +256,8 @@ def test_c16_a_server_whose_gpus_cannot_be_read_gets_nothing_new_and_ends_nothin
     )
     assert waiting is not None
     assert_waits_for_health(monitored, waiting)
+    free = [one for host in HOSTS for one in health(monitored, host).gpus if not one.job_id and not one.clearing]
+    assert free, "it waits though some are well and free as far as anybody knows"
     for _ in range(10):
         assert waiting.allocate()["allocated"] == []
     assert_goes_on(monitored, folder, before)
