@@ -226,3 +226,12 @@ def test_the_place_of_a_lost_member_stays_held_while_a_stranger_is_on_it() -> No
     world.report("s1", GpuReport(lost.gpu_indices[0], ""))
     (decision,) = world.decide()
     assert (decision.job_id, decision.assignments[0].gpu_indices) == ("gang", lost.gpu_indices)
+
+
+@pytest.mark.parametrize(("fault", "present"), [(Fault.MIG, True), (Fault.MIG, False), (Fault.THROTTLED, True)])
+def test_what_a_slot_showed_goes_with_the_card_that_is_told_in_another_one(fault: Fault, present: bool) -> None:  # noqa: FBT001 # a column of the table
+    world = Monitored("s1")
+    world.report("s1", world.said("s1", 0, fault, present=present))
+    world.report("s1", GpuReport(3, "GPU-s1-0"))
+    gpu = world.gpu("s1", 0).gpu
+    assert (gpu.uuid, gpu.levels, gpu.health) == ("", (), Health.OK)

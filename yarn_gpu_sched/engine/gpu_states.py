@@ -52,7 +52,7 @@ def take(gpu: GpuRecord, report: GpuReport, now_s: float, settings: EngineSettin
 
 def begin_anew(gpu: GpuRecord, now_s: float) -> None:
     """Forget all that is known of the card in a slot."""
-    gpu.uuid = ""
+    gpu.uuid, gpu.present, gpu.levels = "", True, ()
     gpu.health, gpu.since_s, gpu.bad, gpu.good_since_s = Health.OK, now_s, 0, None
     gpu.sticky, gpu.xids, gpu.mark, gpu.ecc, gpu.ecc_acked = (), (), None, None, 0
     gpu.acked_s = None
