@@ -59,6 +59,16 @@ def test_a_dry_run_says_what_would_start_and_makes_nothing(tmp_path: Path) -> No
     assert not folder.exists()
 
 
+def test_servers_with_simulated_gpus_have_a_monitor_each(tmp_path: Path) -> None:
+    where = ("--folder", str(tmp_path / "cluster"), "--servers", "1x4", "--racks", "1", "--no-hdfs", "--dry-run")
+    dry = run("up", *where, "--gpu-model", "V100")
+    assert (dry.exit_code, dry.output.partition(": ")[2]) == (0, "rm, gpu-a1, gpu-a1-monitor\n")
+    wrong = run("up", *where, "--gpu-model", "V1000")
+    assert (wrong.exit_code, "models: " in wrong.output) == (1, True), wrong.output
+    both = run("up", *where, "--gpu-model", "V100", "--binding-dir", str(tmp_path))
+    assert (both.exit_code, "left out with gpu_model" in both.output) == (1, True), both.output
+
+
 def test_a_dry_run_refuses_what_a_real_one_would(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     dry = run("up", "--dry-run", "--folder", str(tmp_path))

@@ -75,6 +75,9 @@ def _settings(_context: click.Context, _parameter: click.Parameter, pairs: tuple
 @click.option("--memory-mb", type=int, default=65_536, show_default=True, help="Simulated memory of a server, in MiB.")
 @click.option("--vcores", type=int, default=32, show_default=True, help="Simulated vcores of a server.")
 @click.option("--binding-dir", type=click.Path(path_type=Path), help="Where the service writes which GPUs are whose.")
+@click.option(
+    "--gpu-model", default="", metavar="MODEL", help="Simulated GPUs such as V100, with a monitor on each server."
+)
 @click.option("--stock", is_flag=True, help="Stock CapacityScheduler instead of the shim: no service is needed.")
 @click.option("--hdfs/--no-hdfs", default=True, help="HDFS, or a folder as file system: up in half the time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A Hadoop setting.")
@@ -91,6 +94,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     memory_mb: int,
     vcores: int,
     binding_dir: Path | None,
+    gpu_model: str,
     stock: bool,
     hdfs: bool,
     settings: dict[str, str],
@@ -109,6 +113,7 @@ def up(  # noqa: PLR0913 - one parameter an option
             vcores=vcores,
             service_address=target(service),
             binding_dir=binding_dir.absolute() if binding_dir else None,
+            gpu_model=gpu_model,
             settings=settings,
             hdfs=hdfs,
             scheduler_class=STOCK_SCHEDULER if stock else GANG_SCHEDULER,

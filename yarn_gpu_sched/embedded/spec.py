@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from yarn_gpu_sched.embedded.errors import ClusterError
 from yarn_gpu_sched.embedded.jars import DEFAULT_HADOOP
+from yarn_gpu_sched.monitor.simulated.spec import BadSpec, parse
 
 _CAPACITY = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity"
 GANG_SCHEDULER = f"{_CAPACITY}.GangCapacityScheduler"
@@ -91,6 +92,11 @@ class ClusterSpec:
             f"{MEMORY_MB_MIN} or more, in MiB",
         )
         _check(1 <= self.vcores < 2**31, "vcores", self.vcores, "1 or more")
+        if self.gpu_model:
+            try:
+                parse(f"1x{self.gpu_model}")
+            except BadSpec as bad:
+                raise ClusterError(f"gpu_model {self.gpu_model!r}: {bad}") from bad
         one_way = not (self.gpu_model and self.binding_dir is not None)
         _check(one_way, "binding_dir", self.binding_dir, "left out with gpu_model: monitors deliver bindings")
         names = {server.name for server in self.server_list()}
