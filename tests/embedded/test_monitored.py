@@ -67,9 +67,9 @@ def test_each_server_with_gpus_has_a_monitor() -> None:
 
 
 @pytest.mark.parametrize("model", ["V101", "4xV100"])
-def test_cards_that_nobody_knows_are_refused(tmp_path: Path, model: str) -> None:
-    with pytest.raises(ClusterError, match="GPUs of gpu-a1"):
-        written(tmp_path, ClusterSpec(servers=((1, 4),), racks=1, gpu_model=model))
+def test_cards_that_nobody_knows_are_refused(model: str) -> None:
+    with pytest.raises(ClusterError, match=f"gpu_model '{model}': .*models: "):
+        ClusterSpec(servers=((1, 4),), racks=1, gpu_model=model)
 
 
 def test_bindings_come_from_one_place() -> None:
