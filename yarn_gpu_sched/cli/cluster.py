@@ -104,7 +104,7 @@ def up(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Bring a cluster up; it stays until `ygs cluster down`, or until Ctrl-C with --foreground."""
     with cluster_errors():
-        spec = ClusterSpec(
+        asked = ClusterSpec(
             hadoop=hadoop,
             servers=parse_servers(servers),
             racks=racks,
@@ -118,14 +118,18 @@ def up(  # noqa: PLR0913 - one parameter an option
             hdfs=hdfs,
             scheduler_class=STOCK_SCHEDULER if stock else GANG_SCHEDULER,
         )
-        made = EmbeddedCluster(folder or default_folder(), spec)
+        made = EmbeddedCluster(folder or default_folder(), asked)
         if dry_run:
             click.echo(clean(f"would start in {made.folder}: {', '.join(made.plan())}"))
-            return
-        made.up(progress=lambda step: click.echo(clean(step), err=True), detach=not foreground)
-        _print_status(made.status())
-        if foreground:
-            _until_interrupted(made)
+        else:
+            _bring_up(made, foreground=foreground)
+
+
+def _bring_up(made: EmbeddedCluster, *, foreground: bool) -> None:
+    made.up(progress=lambda step: click.echo(clean(step), err=True), detach=not foreground)
+    _print_status(made.status())
+    if foreground:
+        _until_interrupted(made)
 
 
 def _until_interrupted(made: EmbeddedCluster) -> None:
