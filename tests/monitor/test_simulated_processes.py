@@ -61,6 +61,14 @@ def test_c21_indices_follow_nvidia_smi_only_when_the_environment_says_so(
     assert numbers(tmp_path / "b", devices) == fastest_first
 
 
+def test_a_place_says_nothing_of_whose_it_is(tmp_path: Path) -> None:
+    """Containers of another cluster on this machine, on a host of the same name."""
+    write(tmp_path, 7, CONTAINER_ID=CONTAINER, CUDA_VISIBLE_DEVICES="0", NM_HOST="s1")
+    write(tmp_path, 8, CONTAINER_ID=CONTAINER, CUDA_VISIBLE_DEVICES="0", NM_HOST="s1", YGS_SIMULATED="/other")
+    write(tmp_path, 9, CONTAINER_ID=CONTAINER, CUDA_VISIBLE_DEVICES="0", NM_HOST="s1", YGS_SIMULATED="/mine")
+    assert [holder.pid for holder in Scanner("s1", tmp_path, Path("/mine"))(SERVER)] == [9]
+
+
 @pytest.mark.parametrize(
     ("environment", "here"),
     [

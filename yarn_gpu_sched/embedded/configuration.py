@@ -17,6 +17,7 @@ from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.monitored import MonitoredServer
 from yarn_gpu_sched.embedded.spec import ClusterSpec, Server
 from yarn_gpu_sched.embedded.supervisor import MARK
+from yarn_gpu_sched.monitor.simulated.processes import SERVER_VARIABLE
 
 HADOOP_CONF = Path(__file__).parent / "hadoop_conf"
 FILES = ("core-site", "hdfs-site", "yarn-site", "capacity-scheduler", "resource-types")
@@ -178,6 +179,8 @@ class Configuration:
             MARK: self.mark,
         }
         bindings = self._monitored(server).bindings if self.spec.gpu_model else self.spec.binding_dir
+        if self.spec.gpu_model:
+            variables[SERVER_VARIABLE] = str(self._monitored(server).state)
         if bindings is not None:
             variables["BASH_ENV"] = str(HADOOP_CONF / "bind_gpus.sh")
             variables["YGS_BINDING_DIR"] = str(bindings.absolute())

@@ -47,6 +47,11 @@ class MonitoredServer:
         return self.folder / "bindings"
 
     @property
+    def state(self) -> Path:
+        """Where its monitor and its `nvidia-smi` keep what both must know; it tells this server from others of its name."""
+        return self.folder / "gpus"
+
+    @property
     def cards(self) -> str:
         """The simulated cards."""
         return f"{self.server.gpus}x{self.spec.gpu_model}"
@@ -57,7 +62,7 @@ class MonitoredServer:
         if not self.scenario.exists():
             self.scenario.write_text(NOTHING_HAPPENS)
         try:
-            program = install(self.folder / "gpus", self.cards, self.scenario, self.folder / "gpus", self.server.name)
+            program = install(self.state, self.cards, self.scenario, self.state, self.server.name)
         except (BadSpec, BadScenario) as error:
             raise ClusterError(f"GPUs of {self.server.name}: {error}") from error
         return {
@@ -78,7 +83,7 @@ class MonitoredServer:
             "monitor",
             *("--service", self.spec.service_address or "127.0.0.1:7433"),
             *("--host", self.server.name),
-            *("--state-dir", str(self.folder / "gpus")),
+            *("--state-dir", str(self.state)),
             *("--binding-dir", str(self.bindings)),
             *("--simulate", self.cards),
             *("--scenario", str(self.scenario)),

@@ -18,4 +18,4 @@ def open_server(
     """
     name = host or "localhost"
     name = f"{name}:{state_dir.absolute()}" if state_dir is not None else name
-    return SimulatedServer(parse(spec, name), scenario, state_dir, Scanner(host))
+    return SimulatedServer(parse(spec, name), scenario, state_dir, Scanner(host, state_dir=state_dir))

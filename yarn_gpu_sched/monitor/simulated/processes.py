@@ -3,6 +3,7 @@
 A process counts that was started with `CONTAINER_ID` and `CUDA_VISIBLE_DEVICES`, on this host where `NM_HOST` says one: several
 simulated servers may share a machine. As for CUDA, a list ends at the first word that names no card; a card is named by its UUID,
 or the beginning of it, or by its place, in the order of nvidia-smi if `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, else the fastest first.
+A place says nothing of whose it is: of a server with a state directory it counts only with that in `YGS_SIMULATED`.
 """
 
 from __future__ import annotations
@@ -21,15 +22,24 @@ HOLDERS_MAX: Final = 4096
 _ENVIRONMENT_BYTES_MAX: Final = 1 << 20
 _START_FIELD: Final = 19
 """Place of a process's start among the fields of `stat` behind its name."""
-_NAMES: Final = (b"CONTAINER_ID", b"CUDA_VISIBLE_DEVICES", b"CUDA_DEVICE_ORDER", b"NM_HOST")
+SERVER_VARIABLE: Final = "YGS_SIMULATED"
+"""Variable of a process that says on which simulated server it is: the server's state directory."""
+_NAMES: Final = (
+    b"CONTAINER_ID",
+    b"CUDA_VISIBLE_DEVICES",
+    b"CUDA_DEVICE_ORDER",
+    b"NM_HOST",
+    SERVER_VARIABLE.encode(),
+)
 
 
 class Scanner:
     """Looks through `/proc`."""
 
-    def __init__(self, host: str = "", proc_root: Path = Path("/proc")) -> None:
-        """Look for processes on ``host``; of any host if it is empty."""
+    def __init__(self, host: str = "", proc_root: Path = Path("/proc"), state_dir: Path | None = None) -> None:
+        """Look for processes on ``host``; of any host if it is empty. ``state_dir``: that of the server."""
         self._host = host.lower()
+        self._server = "" if state_dir is None else str(state_dir.absolute())
         self._proc_root = proc_root
 
     def __call__(self, server: SimulatedServer) -> list[Holder]:
@@ -59,6 +69,8 @@ class Scanner:
         words = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
         cards = server.cards
         if any(word.isdecimal() for word in words):
+            if self._server and environment.get(SERVER_VARIABLE) != self._server:
+                return ()
             order = order_at(cards, server.scenario, self._started_s(pid) - server.began_s)
             cards = tuple(cards[number] for number in order)
             if environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
