@@ -93,6 +93,11 @@ def story(monitored_joint: ServedJoint) -> Story:
         happens(joint, B1, {"what": "ecc", "gpu": PLACES[Fault.ECC_UNCORRECTABLE][1], "uncorrected": 1})
         await_ok(joint, watcher, needing_ack=False)
         after[1].hold(1)
+        # A driver is opened anew for a card that is missing after 1, 2, 4, … 60 s; acknowledged before, it stays quarantined.
+        vanished = PLACES[Fault.VANISHED]
+        joint.until(
+            lambda: gpu(joint, *vanished).card.HasField("index"), bool, "the card is listed again", wait_s=120.0
+        )
         story.by_itself = {fault: watcher.states(*place) for fault, place in PLACES.items()}
         story.acked_s = time.monotonic()
         ygs(joint, "ack", A1, "--reason", "cards replaced")
