@@ -93,11 +93,7 @@ def story(monitored_joint: ServedJoint) -> Story:
         happens(joint, B1, {"what": "ecc", "gpu": PLACES[Fault.ECC_UNCORRECTABLE][1], "uncorrected": 1})
         await_ok(joint, watcher, needing_ack=False)
         after[1].hold(1)
-        # A driver is opened anew for a card that is missing after 1, 2, 4, … 60 s; acknowledged before, it stays quarantined.
-        vanished = PLACES[Fault.VANISHED]
-        joint.until(
-            lambda: gpu(joint, *vanished).card.HasField("index"), bool, "the card is listed again", wait_s=120.0
-        )
+        await_listed(joint)
         story.by_itself = {fault: watcher.states(*place) for fault, place in PLACES.items()}
         story.acked_s = time.monotonic()
         ygs(joint, "ack", A1, "--reason", "cards replaced")
@@ -128,6 +124,15 @@ def await_ok(joint: ServedJoint, watcher: Watcher, *, needing_ack: bool) -> None
     asked = [place for fault, place in PLACES.items() if needing_ack or "`ygs ack`" not in FAULTS[fault.value][-1]]
     states = lambda: {place: watcher.states(*place)[-1] for place in asked}  # noqa: E731 - one line, used once
     joint.until(states, lambda now: set(now.values()) == {"ok"}, "they are well again")
+
+
+def await_listed(joint: ServedJoint) -> None:
+    """Wait until the card is listed again that had vanished: acknowledged before, it would stay quarantined.
+
+    For a card that is missing the driver is opened anew after pauses that grow to 60 s.
+    """
+    vanished = PLACES[Fault.VANISHED]
+    joint.until(lambda: gpu(joint, *vanished).card.HasField("index"), bool, "the card is listed again", wait_s=120.0)
 
 
 def running(joint: ServedJoint, containers: int, each: int) -> App:
