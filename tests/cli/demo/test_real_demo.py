@@ -46,11 +46,12 @@ def test_the_demo_holds_and_leaves_nothing_running(tmp_path: Path) -> None:
     assert "waits: asks 1 GPUs; queue root.vision uses 12 of the 12 GPUs that it may use" in words
     assert re.search(r"what keeps it from being done now: - preemption is observe", words)
     assert "preemption changed from observe to on" in words
-    # Which of two gangs goes depends on which started later, and with it whether a GPU beside it is needed.
+    # Which of two gangs goes depends on which started later, and with it whether a GPU beside it is needed; on a busy machine
+    # it may be on its way already when it is asked.
     told = words[words.index("preemption changed from observe to on") :][:2_000]
-    assert re.search(
-        r"6 GPUs at once, 2 x 3; [01] GPUs are held for it; for the rest application_\S+ is warned", told
-    ), told
+    warned = r"[01] GPUs are held for it; for the rest application_\S+ is warned"
+    stopped = r"\d GPUs are held for it for another \d+ s; application_\S+ is being stopped for it"
+    assert re.search(rf"6 GPUs at once, 2 x 3; (?:{warned}|{stopped})", told), told
     assert re.search(r"stopped \S+ ago for application_\S+ of root\.speech, which was within its quota", words)
     tables = [
         line
