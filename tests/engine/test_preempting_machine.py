@@ -207,7 +207,7 @@ class Preempting(LendingMachine):
     def nobody_is_spared_in_vain(self) -> None:
         """Nobody waits for whom somebody could be stopped now: what was found before holds still."""
         core = self.engine._core
-        if not core.session.deciding or not core.session.settled or self.engine.next_wake_s() == core.now_s:
+        if not core.session.deciding or not core.session.settled:
             return
         for job_id, record in core.state.jobs.items():
             want = record.want

@@ -7,13 +7,14 @@ turn, and what they send meanwhile waits in their streams.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import structlog
 
 from yarn_gpu_sched.engine import Engine, commands, events
 from yarn_gpu_sched.model.health import Telemetry
+from yarn_gpu_sched.service.checkpoint_watch import Tell
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.monitors.orders import Orders, binding_message
@@ -25,8 +26,6 @@ TELLING_MAX = 64
 """Monitors whose news are in the driver's queue at a time."""
 HOSTS_MAX = 16_384
 
-Tell = Callable[[Callable[[float], Sequence[events.AnyEvent]]], Awaitable[None]]
-"""The driver's: have events applied, with a pass; may raise `Refusal`."""
 
 _log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ import structlog
 
 from yarn_gpu_sched.engine import Engine, events
 from yarn_gpu_sched.model.health import KeptHost
+from yarn_gpu_sched.service.checkpoint_watch import Tell
 from yarn_gpu_sched.service.clock import Clock, Timer
-from yarn_gpu_sched.service.monitors.fleet import Tell
 from yarn_gpu_sched.service.state_file import Damaged, StateFile
 
 FILE_NAME = "health.json"

@@ -13,9 +13,10 @@ import structlog
 
 from yarn_gpu_sched.engine import Engine, events
 from yarn_gpu_sched.model.job import JobState
+from yarn_gpu_sched.service.checkpoint_watch import Tell
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.metrics import Metrics
-from yarn_gpu_sched.service.monitors.fleet import Fleet, Tell
+from yarn_gpu_sched.service.monitors.fleet import Fleet
 from yarn_gpu_sched.service.monitors.idling import use_of
 from yarn_gpu_sched.service.refusal import Refusal
 
