@@ -10,7 +10,7 @@ compile() {
         --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options "$@"
 }
 compile --extra dev --output-file requirements/dev.lock setup.cfg
-compile --constraint requirements/dev.lock --output-file requirements/runtime.lock setup.cfg
+compile --extra archive --constraint requirements/dev.lock --output-file requirements/runtime.lock setup.cfg
 compile --output-file requirements/spark.lock requirements/spark.in
 grep -n -e '://' requirements/*.lock && { echo "a lock file names an address" >&2; exit 1; }
 echo "locked $(grep -c '==' requirements/dev.lock) packages, $(grep -c '==' requirements/runtime.lock) of them for production"
