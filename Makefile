@@ -61,6 +61,7 @@ soak: setup hadoop-of-tests spark ## Long random runs of the engine and of the t
 	for round in $$(seq 1 $(SOAK_ROUNDS)); do
 	    echo "==> round $$round of $(SOAK_ROUNDS)"
 	    $(BIN)/python -m pytest -q -x -m "real or slow" --hadoop both $(PYTEST_ARGS)
+	    $(BIN)/python -m pytest -q -x -p tests.service.late tests/service $(PYTEST_ARGS)
 	done
 	echo "==> once on Hadoop $(HADOOP_MORE)"
 	$(BIN)/python -m pytest -q -x -m "real and both" --hadoop $(HADOOP_MORE) $(PYTEST_ARGS)

@@ -54,6 +54,11 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
+async def heard(service: Service, messages: int) -> None:
+    """Wait until so many messages of node monitors were taken since the service started."""
+    await until(lambda: service.metrics.monitor_messages._value.get() == messages)
+
+
 async def settled(service: Service) -> "Engine":
     """Wait until all that the current stream said is applied; the engine's laws must hold then."""
     session = service.driver.session

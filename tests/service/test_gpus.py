@@ -14,7 +14,7 @@ import pytest
 from grpc import StatusCode, aio
 
 from tests.service.changes import asks, container, job, server
-from tests.service.conftest import settled, until
+from tests.service.conftest import heard, settled, until
 from tests.service.played_monitor import PlayedMonitor, card, sample
 from tests.service.raw_link import BOUND_S, Ended, RawLink, ended_by
 from yarn_gpu_sched.model.health import Health
@@ -274,8 +274,9 @@ async def test_who_holds_gpus_without_using_them_the_longest_first(
         await monitor.tell(*(sample(slot, sm_percent=use) for slot, use in enumerate((4, 0, None, 5))))
 
     answer = gpu_pb2.ListIdleResponse()
-    for _ in range(400):
+    for number in range(400):
         await tell()
+        await heard(service, number + 2)
         clock.advance(10.0)
         answer = await gpus.ListIdle(gpu_pb2.ListIdleRequest())
         if answer.jobs:
@@ -374,8 +375,9 @@ async def test_a_server_that_can_be_read_again_is_shown_as_unreadable_until_it_i
     await monitor.tell(sample(0))
     await until_listed(gpus, lambda servers: "can be read again" in servers[0].failure)
     assert (await listed(gpus))[0].telemetry == gpu_pb2.TELEMETRY_STATE_UNREADABLE
-    for _ in range(3):
+    for number in range(3):
         clock.advance(20.0)
         await monitor.tell(sample(0))
+        await heard(service, number + 6)
     await until_listed(gpus, lambda servers: servers[0].telemetry == gpu_pb2.TELEMETRY_STATE_LIVE)
     assert (await listed(gpus))[0].failure == ""

@@ -9,7 +9,7 @@ import pytest
 from grpc import aio
 
 from tests.service import changes
-from tests.service.conftest import settled, until
+from tests.service.conftest import heard, settled, until
 from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import RawMonitor, held
 from yarn_gpu_sched.protocol.v1 import gpu_pb2, gpu_pb2_grpc
@@ -41,7 +41,7 @@ async def reads(service: Service, one: RawMonitor, *percents: int | None) -> Non
     count = service.metrics.monitor_messages._value.get()
     samples = [held(slot, "container-1", sm_percent=percent) for slot, percent in enumerate(percents)]
     await one.tell(*samples)
-    await until(lambda: service.metrics.monitor_messages._value.get() == count + 1)
+    await heard(service, count + 1)
 
 
 async def test_a_job_is_idle_when_none_of_its_gpus_was_used_for_long_enough(

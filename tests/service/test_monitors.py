@@ -8,7 +8,7 @@ import pytest
 from grpc import StatusCode, aio
 
 from tests.service import changes
-from tests.service.conftest import settled, until
+from tests.service.conftest import heard, settled, until
 from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import HOST, RawMonitor, cards, held, sample
 from yarn_gpu_sched.engine.views import HostView
@@ -56,6 +56,7 @@ async def test_an_xid_travels_to_the_engine_and_a_bad_reading_is_told_three_time
     service: Service, link: Link, monitor: Monitor
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     await one.tell(xids=[monitor_pb2.XidEvent(slot=2, xid=79, age_s=0.5)])
     await until(lambda: health(service, 2) is Health.QUARANTINED)
@@ -66,20 +67,21 @@ async def test_an_xid_travels_to_the_engine_and_a_bad_reading_is_told_three_time
     for _ in range(20):
         await one.tell(sample(1, throttle_reasons=["hw_thermal_slowdown"]))
     await one.tell(sample(3, throttle_reasons=["hw_slowdown"]))
-    await until(lambda: service.metrics.monitor_messages._value.get() == 25)
+    await heard(service, 25)
     assert service.metrics.events._value.get() <= events + 2  # what is so already is not told again
 
 
 async def test_readings_that_change_nothing_cost_no_event(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     await one.tell(*(sample(slot) for slot in range(4)))
-    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
+    await heard(service, 1)
     await settled(service)
     events = service.metrics.events._value.get()
     for number in range(50):
         await one.tell(*(sample(slot, sm_percent=number, temperature_c=30 + number) for slot in range(4)))
-    await until(lambda: service.metrics.monitor_messages._value.get() == 51)
+    await heard(service, 51)
     assert service.metrics.events._value.get() == events
     assert service.fleet.hosts[HOST].samples[0].message.sm_percent == 49
 
@@ -114,7 +116,7 @@ async def test_a_container_without_gpus_and_one_of_no_gang_have_no_rank(
 
 
 async def test_whoever_connects_learns_all_and_what_was_unknown_is_not_all(
-    link: Link, monitor: Monitor, clock: FakeClock
+    service: Service, link: Link, monitor: Monitor, clock: FakeClock
 ) -> None:
     """Until the snapshot is whole and settled the monitor must not forget what it knows."""
     one = await monitor().hello()
@@ -122,6 +124,7 @@ async def test_whoever_connects_learns_all_and_what_was_unknown_is_not_all(
     await link().open(changes.server(), changes.job(), changes.container(), settle_s=30)
     order = await one.order()
     assert (order.all, [binding.container_id for binding in order.bindings]) == (False, ["container-1"])
+    await settled(service)
     clock.advance(31.0)
     assert [binding.container_id for binding in (await one.ordered(lambda order: order.all)).bindings] == [
         "container-1"
@@ -138,12 +141,13 @@ async def test_a_gpu_is_given_out_again_only_after_a_reading_from_after_the_end(
     await settled(service)
     one = await monitor().hello()
     await one.tell(*(held(slot, "container-1") for slot in range(4)))
+    await heard(service, 1)
     await resource_manager.batch(changes.released())
     order = await one.ordered(lambda order: order.gone_container_ids)
     assert list(order.gone_container_ids) == ["container-1"]
     await one.tell(*(sample(slot) for slot in range(4)), orders_seen=order.sequence - 1)
-    await until(lambda: not host(service).gpus[0].gpu.foreign)
-    assert host(service).gpus[0].gpu.out
+    await heard(service, 2)
+    assert (host(service).gpus[0].gpu.foreign, host(service).gpus[0].gpu.out) == (False, True)
     await one.tell(orders_seen=order.sequence)
     await until(lambda: not host(service).gpus[0].gpu.out)
 
@@ -165,9 +169,10 @@ async def test_a_server_whose_monitor_is_silent_is_unknown_and_comes_back_when_i
     service: Service, link: Link, monitor: Monitor, clock: FakeClock
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     await one.tell()
-    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
+    await heard(service, 1)
     clock.advance(29.0)
     assert not host(service).unknown
     clock.advance(2.0)
@@ -181,6 +186,7 @@ async def test_c16_a_driver_that_cannot_be_read_makes_the_server_unknown_and_the
     service: Service, link: Link, monitor: Monitor, clock: FakeClock
 ) -> None:
     await link().open(changes.server(), changes.job(), changes.container())
+    await settled(service)
     one = await monitor().hello()
     failure = monitor_pb2.ReadFailure(
         kind=monitor_pb2.READ_FAILURE_KIND_DRIVER_MISMATCH, detail="Driver/library version mismatch"
@@ -196,12 +202,13 @@ async def test_c16_a_driver_that_cannot_be_read_makes_the_server_unknown_and_the
     for count in range(3):
         clock.advance(20.0)
         await one.tell()
-        await until(lambda: service.metrics.monitor_messages._value.get() == 5 + count)  # noqa: B023 - awaited here
+        await heard(service, 5 + count)
     await until(lambda: not host(service).unknown)
 
 
 async def test_a_valid_reading_of_no_gpus_is_another_thing(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello(cards=[])
     await one.tell(no_cards=True)
     await until(lambda: host(service).gpus_healthy == 0)
@@ -215,6 +222,7 @@ async def test_time_goes_on_for_health_while_no_resource_manager_is_there(
 ) -> None:
     """And the driver is woken for it once, not for ever."""
     resource_manager = await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     await settled(service)
     resource_manager.call.cancel()
@@ -222,11 +230,11 @@ async def test_time_goes_on_for_health_while_no_resource_manager_is_there(
     for _ in range(3):
         await one.tell(sample(1, throttle_reasons=["hw_slowdown"]))
     await one.tell(sample(1))
-    await until(lambda: service.metrics.monitor_messages._value.get() == 4)
+    await heard(service, 4)
     for count in range(3):
         clock.advance(20.0)
         await one.tell()
-        await until(lambda: service.metrics.monitor_messages._value.get() == 5 + count)  # noqa: B023 - awaited here
+        await heard(service, 5 + count)
     await until(lambda: health(service, 1) is Health.OK)
     await service.driver.settle()
     assert service.engine.next_wake_s() is None
@@ -236,6 +244,7 @@ async def test_a_card_that_vanishes_and_the_renumbering_that_follows(
     service: Service, link: Link, monitor: Monitor
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     left = cards()
     left[1].ClearField("index")
@@ -249,6 +258,7 @@ async def test_a_card_that_vanishes_and_the_renumbering_that_follows(
 
 async def test_c18_the_difference_to_what_yarn_counts_is_shown(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     parent = cards()
     parent[0].mig = True
@@ -260,6 +270,7 @@ async def test_c18_the_difference_to_what_yarn_counts_is_shown(service: Service,
 
 async def test_a_second_monitor_of_a_server_replaces_the_first(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await settled(service)
     first = await monitor().hello()
     second = await monitor().hello()
     assert (await first.ended())[0] is StatusCode.ABORTED
@@ -273,6 +284,7 @@ async def test_c27_a_name_in_another_case_or_form_means_the_same_server(
     service: Service, link: Link, monitor: Monitor, name: str
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     await (await monitor().hello(name)).tell()
     await until(lambda: host(service).record.telemetry is Telemetry.LIVE)
     assert service.engine.hosts()[1] == 1
@@ -280,6 +292,7 @@ async def test_c27_a_name_in_another_case_or_form_means_the_same_server(
 
 async def test_devices_that_the_node_manager_gave_are_followed(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server(), changes.job(), changes.container(gpu_indices=(0, 1)))
+    await settled(service)
     one = await monitor().hello()
     stranger = monitor_pb2.AssignedDevices(container_id="container-9", slots=[0])
     await one.tell(
@@ -304,28 +317,31 @@ async def test_where_the_node_manager_gave_a_gpu_that_another_was_thought_to_hav
 ) -> None:
     there = [changes.container(f"k{slot + 1}", gpu_indices=(slot,)) for slot in range(3)]
     await link().open(changes.server(), changes.job(), *there)
+    await settled(service)
     one = await monitor().hello()
     await settled(service)
     assigned = [monitor_pb2.AssignedDevices(container_id=name, slots=[slot]) for name, slot in told.items()]
     await one.tell(assigned=assigned, assigns=True)
-    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
+    await heard(service, 1)
     await settled(service)
     assert [gpu.container_id for gpu in host(service).gpus] == held
 
 
 async def test_a_monitor_tells_nothing_of_containers_elsewhere(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server(), changes.server("gpu-2:45454"), changes.job(), changes.container())
+    await settled(service)
     other = await monitor().hello("gpu-2")
     await other.tell(
         assigned=[monitor_pb2.AssignedDevices(container_id="container-1", slots=[3])],
         checkpointed_container_ids=["container-1"],
     )
-    await until(lambda: service.metrics.monitor_messages._value.get() == 1)
+    await heard(service, 1)
     assert host(service).gpus[0].container_id == "container-1"
 
 
 async def test_a_checkpoint_that_a_container_wrote_is_told(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server(), changes.job(tags=["gang:1x1"]), changes.container())
+    await settled(service)
     one = await monitor().hello()
     await settled(service)
     await one.tell(checkpointed_container_ids=["container-1", "container-77"])
@@ -335,6 +351,7 @@ async def test_a_checkpoint_that_a_container_wrote_is_told(service: Service, lin
 
 async def test_a_refused_container_is_counted(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server(), changes.job(), changes.container())
+    await settled(service)
     one = await monitor().hello()
     await one.tell(refusals=[monitor_pb2.BindingRefusal(container_id="container-1", slots=[0], detail="pid 7")])
     await until(lambda: service.metrics.bindings_refused._value.get() == 1)
@@ -342,6 +359,7 @@ async def test_a_refused_container_is_counted(service: Service, link: Link, moni
 
 async def test_how_well_gpus_are_connected_reaches_the_engine(service: Service, link: Link, monitor: Monitor) -> None:
     await link().open(changes.server())
+    await settled(service)
     linked = cards()
     linked[0].links.add(slot=1, kind=monitor_pb2.LINK_KIND_NVLINK, lanes=2)
     linked[1].links.add(slot=0, kind=monitor_pb2.LINK_KIND_NVLINK, lanes=2)

@@ -54,6 +54,7 @@ async def test_a_container_that_ends_after_a_restart_before_its_monitor_is_heard
     there = changes.server(), changes.job(), changes.container()
     async with started(settings) as (service, channel):
         await RawLink(channel).open(*there)
+        await settled(service)
         await (await RawMonitor(channel).hello()).tell(held(0, "container-1"))
         await until(lambda: host(service).record.telemetry is Telemetry.LIVE)
     async with started(settings) as (service, channel):

@@ -8,7 +8,7 @@ import pytest
 from grpc import StatusCode, aio
 
 from tests.service import changes
-from tests.service.conftest import settled, until
+from tests.service.conftest import heard, settled, until
 from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import HOST, RawMonitor, cards, sample
 from yarn_gpu_sched.engine.views import HostView
@@ -44,6 +44,7 @@ async def test_c19_an_impossible_sample_is_dropped_and_counted_and_the_rest_goes
     service: Service, link: Link, monitor: Monitor
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     impossible = [
         sample(0, sm_percent=4_294_967_295),
@@ -70,11 +71,12 @@ async def test_c19_an_impossible_sample_of_the_server_is_dropped_and_counted(
     service: Service, link: Link, monitor: Monitor, fields: dict[str, int], lie: str
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     good = monitor_pb2.HostSample(cpu_percent=7, memory_used_mb=8, memory_total_mb=9)
     await one.tell(host=good)
     await one.tell(host=monitor_pb2.HostSample(**fields))  # type: ignore[arg-type] # fields of a message
-    await until(lambda: service.metrics.monitor_messages._value.get() == 2)
+    await heard(service, 2)
     telemetry = service.fleet.hosts[HOST]
     assert (telemetry.lies, telemetry.host_sample) == ({lie: 1}, good)
 
@@ -110,6 +112,7 @@ async def test_lies_end_the_stream_change_nothing_and_are_counted(
     service: Service, link: Link, monitor: Monitor, lie: str
 ) -> None:
     await link().open(changes.server())
+    await settled(service)
     one = await monitor().hello()
     await settled(service)
     before = host(service)

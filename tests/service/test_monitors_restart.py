@@ -8,7 +8,7 @@ import pytest
 from grpc import StatusCode, aio
 
 from tests.service import changes
-from tests.service.conftest import until
+from tests.service.conftest import settled, until
 from tests.service.raw_link import RawLink
 from tests.service.raw_monitor import RawMonitor, sample
 from yarn_gpu_sched.model.health import Telemetry
@@ -66,6 +66,7 @@ async def test_a_monitor_that_says_hello_and_nothing_else_again_and_again_is_sil
     service: Service, link: Link, monitor: Monitor, clock: FakeClock
 ) -> None:
     await link().open(changes.server("gpu-1:45454"))
+    await settled(service)
     one = await monitor().hello()
     await one.tell(sample(0))
     await until(lambda: telemetry(service, "gpu-1") is Telemetry.LIVE)
@@ -93,3 +94,4 @@ async def test_streams_that_say_nothing_leave_room_for_others(
     await until(lambda: service._monitors._unadmitted == 0)
     await monitor().hello("gpu-8")
     await link().open(changes.server("gpu-1:45454"))
+    await settled(service)

@@ -30,9 +30,9 @@ class TestService:
         one = await link().open(changes.server(), changes.job(), changes.asks())
         (decision,) = await one.decisions()
         await one.batch(changes.committed(decision), changes.asks(count=0), changes.job("job-2"))
+        engine = await settled(service)
         await one.call.done_writing()
         await one.end()
-        engine = await settled(service)
         assert engine.job("job-2") is not None
         await service.stop()
         assert replay(tmp_path / "record").digest() == engine.digest()

@@ -140,7 +140,7 @@ class MonitorLink:
             raise Refusal(grpc.StatusCode.ABORTED, f"the server {host} is {meant}: speak for that", "OTHER_NAME")
 
     def heard(self) -> None:
-        """Count a message."""
+        """Count a message that was taken: whoever sees the count sees what it told, too."""
         self._metrics.monitor_messages.inc()
 
     def lied(self, bad: BadField, host: str) -> None:
@@ -209,8 +209,8 @@ class _Stream:
             except BadField as bad:
                 link.lied(bad, known.host)
                 raise
-            link.heard()
             await link.hear(known, self._orders, request.telemetry)
+            link.heard()
 
     async def _write(self) -> None:
         orders = self._orders
