@@ -21,7 +21,7 @@ META = re.compile(r"META-INF/(MANIFEST\.MF|LICENSE|NOTICE|services/io\.github\.y
 UNRELOCATED = re.compile(rb"(?<![\w/.$])L?(?:io/grpc|io/netty|io/perfmark|com/google)/[\w/$]+")
 CLASS_VERSION_MAX = 55  # Java 11
 NOT_CODE = re.compile(r"\s*(?:$|//|/\*|\*|package |import )")
-CODE_LINES_MAX = 1390
+CODE_LINES_MAX = 1440
 FILE_LINES_MAX = 300
 SOURCES = Path(__file__).resolve().parent / "src" / "main" / "java"
 

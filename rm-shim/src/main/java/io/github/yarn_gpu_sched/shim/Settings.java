@@ -3,6 +3,7 @@ package io.github.yarn_gpu_sched.shim;
 import java.net.InetSocketAddress;
 import java.util.List;
 import java.util.regex.*;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 
 /** The keys of yarn-site.xml that begin with "ygs.", checked. docs/shim.md is their table. */
@@ -15,6 +16,8 @@ public final class Settings {
       "yarn.scheduler.capacity.multi-node-placement-enabled", "yarn.scheduler.capacity.schedule-asynchronously.enable");
 
   final InetSocketAddress service;
+  /** Null for plain text, which is loopback only. */
+  final Tls tls;
   final String clusterId;
   final double settleS;
   final int batchMs;
@@ -25,8 +28,9 @@ public final class Settings {
     Matcher parts = ADDRESS.matcher(address);
     if (!parts.matches()) throw wrong("ygs.service-address", address, "it must be host:port");
     service = new InetSocketAddress(parts.group(1), (int) number("ygs.service-address", parts.group(2), 1, 65535));
-    if (service.isUnresolved() || !service.getAddress().isLoopbackAddress()) {
-      throw wrong("ygs.service-address", address, "the host must be a loopback address, since the link carries no TLS yet");
+    tls = tls(conf);
+    if (tls == null && (service.isUnresolved() || !service.getAddress().isLoopbackAddress())) {
+      throw wrong("ygs.service-address", address, "without " + Tls.KEYS.get(0) + " the host must be a loopback address");
     }
     clusterId = text(conf, "ygs.cluster-id", text(conf, "yarn.resourcemanager.cluster-id", "yarn"));
     if (!clusterId.matches(CLUSTER_ID)) throw wrong("ygs.cluster-id", clusterId, "it must match " + CLUSTER_ID);
@@ -45,6 +49,14 @@ public final class Settings {
     for (String key : OFF) {
       if (conf.getBoolean(key, false)) throw wrong(key, "true", "it must be false, or containers are placed or ended past the service");
     }
+  }
+
+  /** All three files or none. That one does not serve is no reason to keep a resource manager from starting: the link waits for it. */
+  private static Tls tls(Configuration conf) {
+    List<String> missing = Tls.KEYS.stream().filter(key -> text(conf, key, "").isEmpty()).collect(Collectors.toList());
+    if (missing.size() == Tls.KEYS.size()) return null;
+    if (!missing.isEmpty()) throw wrong(missing.get(0), "", "it must name a file, as the other keys of ygs.tls do");
+    return new Tls(conf::getTrimmed);
   }
 
   private static String text(Configuration conf, String key, String otherwise) {

@@ -2,8 +2,11 @@ package io.github.yarn_gpu_sched.shim;
 
 import static org.junit.jupiter.api.Assertions.*;
 
+import java.io.IOException;
+import java.nio.file.*;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -32,6 +35,23 @@ class SettingsTest {
     String message = assertThrows(IllegalArgumentException.class, () -> new Settings(conf)).getMessage();
     assertTrue(message.contains(key), message);
     assertFalse(message.contains("\n"), message);
+  }
+
+  @Test void byTlsTheServiceMayBeElsewhere() {
+    conf.set("ygs.service-address", "192.0.2.1:7433");
+    for (String key : Tls.KEYS) {
+      String message = assertThrows(IllegalArgumentException.class, () -> new Settings(conf)).getMessage();
+      assertTrue(message.contains(key), message);
+      conf.set(key, "/nowhere/" + key);
+    }
+    assertEquals("/192.0.2.1:7433", new Settings(conf).service.toString());
+  }
+
+  @Test void filesThatDoNotServeAreNamed(@TempDir Path folder) throws IOException {
+    Tls tls = new Tls(key -> folder.resolve(key).toString());
+    assertTrue(assertThrows(IOException.class, tls::credentials).getMessage().contains("ygs.tls.certificate"));
+    Files.writeString(folder.resolve("ygs.tls.certificate"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    assertTrue(assertThrows(IOException.class, tls::credentials).getMessage().contains("holds no certificate in PEM"));
   }
 
   @ParameterizedTest
