@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -16,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from tests.service import changes
 from tests.service.conftest import settled, until
 from tests.service.raw_link import BOUND_S, Ended, RawLink, ended_by
+from yarn_gpu_sched import __version__
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, jobs_pb2, jobs_pb2_grpc, preemption_pb2
 from yarn_gpu_sched.service import FakeClock, Service, Settings
@@ -287,12 +289,19 @@ async def test_the_cluster_and_its_virtual_clusters(
     service: Service, link: Link, cluster: cluster_pb2_grpc.ClusterServiceAsyncStub
 ) -> None:
     await link().open(
-        changes.server(gpus=8), changes.virtual_cluster(), changes.job(), changes.container(gpu_indices=(0, 1)), epoch=3
+        changes.server(gpus=8),
+        changes.virtual_cluster(),
+        changes.job(),
+        changes.container(gpu_indices=(0, 1)),
+        epoch=3,
+        agent="test 1",
     )
     await settled(service)
     totals = await cluster.GetCluster(cluster_pb2.GetClusterRequest())
     assert (totals.cluster_id, totals.connected, totals.epoch) == ("c1", True, 3)
     assert (totals.capacity.gpus, totals.used.gpus, totals.servers) == (8, 2, 1)
+    assert (totals.service_version, totals.resource_manager_agent) == (__version__, "test 1")
+    assert abs(totals.service_time.ToNanoseconds() / 1e9 - time.time()) < 60
     uses = await cluster.ListVirtualClusters(cluster_pb2.ListVirtualClustersRequest())
     (use,) = uses.virtual_clusters
     assert (use.virtual_cluster.path, use.virtual_cluster.quota_gpus, use.used.gpus) == (changes.VC, 8, 2)

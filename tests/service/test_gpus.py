@@ -104,6 +104,7 @@ async def test_a_server_is_shown_with_cards_samples_holders_and_how_long_they_ar
     clock.advance(20.0)
     (one,) = await listed(gpus, A1)
     assert (one.telemetry, one.simulated, one.host_sample.cpu_percent) == (gpu_pb2.TELEMETRY_STATE_LIVE, True, 12)
+    assert one.monitor_agent == "a test"
     assert (one.gpus_counted, one.gpus_healthy, one.age_s) == (4, 4, 20.0)
     assert [gpu.job_id for gpu in one.gpus] == ["job-1", "job-1", "", ""]
     assert [gpu.card.uuid for gpu in one.gpus] == [f"GPU-{A1}-{slot}" for slot in range(4)]

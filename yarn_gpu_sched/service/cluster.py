@@ -1,6 +1,5 @@
 """Serves `ClusterService`: reads the engine, changes nothing."""
 
-from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.protocol.convert import (
     cluster_message,
     server_view_message,
@@ -8,19 +7,24 @@ from yarn_gpu_sched.protocol.convert import (
 )
 from yarn_gpu_sched.protocol.v1 import cluster_pb2
 from yarn_gpu_sched.service.clock import Clock
+from yarn_gpu_sched.service.driver import Driver
+from yarn_gpu_sched.service.introducing import introduce
 from yarn_gpu_sched.service.pages import fill_page, page_after, page_size
 
 
 class Cluster:
     """`ClusterService`."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._engine = driver.engine
         self._clock = clock
 
     async def get_cluster(self, _request: cluster_pb2.GetClusterRequest) -> cluster_pb2.GetClusterResponse:
-        """Get totals, the state of the link, and what is kept for gangs that have waited too long."""
-        return cluster_message(self._engine.cluster(), self._engine.reservations(), self._clock.now_s())
+        """Get totals, the state of the link, what is kept for gangs that have waited too long, and who speaks here."""
+        message = cluster_message(self._engine.cluster(), self._engine.reservations(), self._clock.now_s())
+        introduce(message, self._driver.session)
+        return message
 
     async def list_servers(self, request: cluster_pb2.ListServersRequest) -> cluster_pb2.ListServersResponse:
         """List servers in order of their ids."""

@@ -129,7 +129,7 @@ class Service:
         limits = SessionLimits(self.settings.outbound_mb_max << 20, self.settings.unanswered_max)
         link = Link(self.driver, self.clock, limits)
         jobs = Jobs(self.engine, self.clock)
-        cluster = Cluster(self.engine, self.clock)
+        cluster = Cluster(self.driver, self.clock)
         preempting = Preempting(self.driver, self.clock, self.preemption_switch)
         gpus = Gpus(self.driver, self.clock, self.fleet, self._health_keeper, self._idle_watch)
         methods: tuple[Methods, ...] = (

@@ -22,12 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as yarn__gpu__sched_dot_v1_dot_resource__pb2
 from yarn_gpu_sched.protocol.v1 import server_pb2 as yarn__gpu__sched_dot_v1_dot_server__pb2
 from yarn_gpu_sched.protocol.v1 import virtual_cluster_pb2 as yarn__gpu__sched_dot_v1_dot_virtual__cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fyarn_gpu_sched/v1/cluster.proto\x12\x11yarn_gpu_sched.v1\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1eyarn_gpu_sched/v1/server.proto\x1a\'yarn_gpu_sched/v1/virtual_cluster.proto\"\x13\n\x11GetClusterRequest\"\xc7\x02\n\x12GetClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12-\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12)\n\x04used\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x0f\n\x07servers\x18\x06 \x01(\r\x12\x0f\n\x07settled\x18\x07 \x01(\x08\x12\x14\n\x0cjobs_pending\x18\x08 \x01(\r\x12\x14\n\x0cjobs_running\x18\t \x01(\r\x12\x34\n\x0creservations\x18\n \x03(\x0b\x32\x1e.yarn_gpu_sched.v1.Reservation\x12\x1d\n\x15reservations_left_out\x18\x0b \x01(\r\"D\n\x0eReservedServer\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12\x0c\n\x04gpus\x18\x02 \x01(\r\x12\x11\n\tkept_gpus\x18\x03 \x01(\r\"\x91\x02\n\x0bReservation\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x11\n\tkept_gpus\x18\x05 \x01(\r\x12\r\n\x05level\x18\x06 \x01(\r\x12\x32\n\x07servers\x18\x07 \x03(\x0b\x32!.yarn_gpu_sched.v1.ReservedServer\x12\r\n\x05\x61ge_s\x18\x08 \x01(\x01\x12\x17\n\nready_in_s\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0f\x61waited_job_ids\x18\n \x03(\t\x12\x12\n\nover_quota\x18\x0b \x01(\x08\x42\r\n\x0b_ready_in_s\";\n\x12ListServersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"=\n\x06GpuUse\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\x03 \x01(\t\"\x9f\x01\n\nServerView\x12)\n\x06server\x18\x01 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Server\x12)\n\x04used\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\'\n\x04gpus\x18\x03 \x03(\x0b\x32\x19.yarn_gpu_sched.v1.GpuUse\x12\x12\n\ncontainers\x18\x04 \x01(\r\"r\n\x13ListServersResponse\x12.\n\x07servers\x18\x01 \x03(\x0b\x32\x1d.yarn_gpu_sched.v1.ServerView\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"C\n\x1aListVirtualClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x8a\x01\n\x1bListVirtualClustersResponse\x12>\n\x10virtual_clusters\x18\x01 \x03(\x0b\x32$.yarn_gpu_sched.v1.VirtualClusterUse\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r2\xbf\x02\n\x0e\x43lusterService\x12Y\n\nGetCluster\x12$.yarn_gpu_sched.v1.GetClusterRequest\x1a%.yarn_gpu_sched.v1.GetClusterResponse\x12\\\n\x0bListServers\x12%.yarn_gpu_sched.v1.ListServersRequest\x1a&.yarn_gpu_sched.v1.ListServersResponse\x12t\n\x13ListVirtualClusters\x12-.yarn_gpu_sched.v1.ListVirtualClustersRequest\x1a..yarn_gpu_sched.v1.ListVirtualClustersResponseB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fyarn_gpu_sched/v1/cluster.proto\x12\x11yarn_gpu_sched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a yarn_gpu_sched/v1/resource.proto\x1a\x1eyarn_gpu_sched/v1/server.proto\x1a\'yarn_gpu_sched/v1/virtual_cluster.proto\"\x13\n\x11GetClusterRequest\"\xb2\x03\n\x12GetClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12-\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12)\n\x04used\x18\x05 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\x0f\n\x07servers\x18\x06 \x01(\r\x12\x0f\n\x07settled\x18\x07 \x01(\x08\x12\x14\n\x0cjobs_pending\x18\x08 \x01(\r\x12\x14\n\x0cjobs_running\x18\t \x01(\r\x12\x34\n\x0creservations\x18\n \x03(\x0b\x32\x1e.yarn_gpu_sched.v1.Reservation\x12\x1d\n\x15reservations_left_out\x18\x0b \x01(\r\x12\x17\n\x0fservice_version\x18\x0c \x01(\t\x12\x30\n\x0cservice_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1e\n\x16resource_manager_agent\x18\x0e \x01(\t\"D\n\x0eReservedServer\x12\x11\n\tserver_id\x18\x01 \x01(\t\x12\x0c\n\x04gpus\x18\x02 \x01(\r\x12\x11\n\tkept_gpus\x18\x03 \x01(\r\"\x91\x02\n\x0bReservation\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\t\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x11\n\tkept_gpus\x18\x05 \x01(\r\x12\r\n\x05level\x18\x06 \x01(\r\x12\x32\n\x07servers\x18\x07 \x03(\x0b\x32!.yarn_gpu_sched.v1.ReservedServer\x12\r\n\x05\x61ge_s\x18\x08 \x01(\x01\x12\x17\n\nready_in_s\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0f\x61waited_job_ids\x18\n \x03(\t\x12\x12\n\nover_quota\x18\x0b \x01(\x08\x42\r\n\x0b_ready_in_s\";\n\x12ListServersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"=\n\x06GpuUse\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\x03 \x01(\t\"\x9f\x01\n\nServerView\x12)\n\x06server\x18\x01 \x01(\x0b\x32\x19.yarn_gpu_sched.v1.Server\x12)\n\x04used\x18\x02 \x01(\x0b\x32\x1b.yarn_gpu_sched.v1.Resource\x12\'\n\x04gpus\x18\x03 \x03(\x0b\x32\x19.yarn_gpu_sched.v1.GpuUse\x12\x12\n\ncontainers\x18\x04 \x01(\r\"r\n\x13ListServersResponse\x12.\n\x07servers\x18\x01 \x03(\x0b\x32\x1d.yarn_gpu_sched.v1.ServerView\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"C\n\x1aListVirtualClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x8a\x01\n\x1bListVirtualClustersResponse\x12>\n\x10virtual_clusters\x18\x01 \x03(\x0b\x32$.yarn_gpu_sched.v1.VirtualClusterUse\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r2\xbf\x02\n\x0e\x43lusterService\x12Y\n\nGetCluster\x12$.yarn_gpu_sched.v1.GetClusterRequest\x1a%.yarn_gpu_sched.v1.GetClusterResponse\x12\\\n\x0bListServers\x12%.yarn_gpu_sched.v1.ListServersRequest\x1a&.yarn_gpu_sched.v1.ListServersResponse\x12t\n\x13ListVirtualClusters\x12-.yarn_gpu_sched.v1.ListVirtualClustersRequest\x1a..yarn_gpu_sched.v1.ListVirtualClustersResponseB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,26 +36,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.cluster_p
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_GETCLUSTERREQUEST']._serialized_start=161
-  _globals['_GETCLUSTERREQUEST']._serialized_end=180
-  _globals['_GETCLUSTERRESPONSE']._serialized_start=183
-  _globals['_GETCLUSTERRESPONSE']._serialized_end=510
-  _globals['_RESERVEDSERVER']._serialized_start=512
-  _globals['_RESERVEDSERVER']._serialized_end=580
-  _globals['_RESERVATION']._serialized_start=583
-  _globals['_RESERVATION']._serialized_end=856
-  _globals['_LISTSERVERSREQUEST']._serialized_start=858
-  _globals['_LISTSERVERSREQUEST']._serialized_end=917
-  _globals['_GPUUSE']._serialized_start=919
-  _globals['_GPUUSE']._serialized_end=980
-  _globals['_SERVERVIEW']._serialized_start=983
-  _globals['_SERVERVIEW']._serialized_end=1142
-  _globals['_LISTSERVERSRESPONSE']._serialized_start=1144
-  _globals['_LISTSERVERSRESPONSE']._serialized_end=1258
-  _globals['_LISTVIRTUALCLUSTERSREQUEST']._serialized_start=1260
-  _globals['_LISTVIRTUALCLUSTERSREQUEST']._serialized_end=1327
-  _globals['_LISTVIRTUALCLUSTERSRESPONSE']._serialized_start=1330
-  _globals['_LISTVIRTUALCLUSTERSRESPONSE']._serialized_end=1468
-  _globals['_CLUSTERSERVICE']._serialized_start=1471
-  _globals['_CLUSTERSERVICE']._serialized_end=1790
+  _globals['_GETCLUSTERREQUEST']._serialized_start=194
+  _globals['_GETCLUSTERREQUEST']._serialized_end=213
+  _globals['_GETCLUSTERRESPONSE']._serialized_start=216
+  _globals['_GETCLUSTERRESPONSE']._serialized_end=650
+  _globals['_RESERVEDSERVER']._serialized_start=652
+  _globals['_RESERVEDSERVER']._serialized_end=720
+  _globals['_RESERVATION']._serialized_start=723
+  _globals['_RESERVATION']._serialized_end=996
+  _globals['_LISTSERVERSREQUEST']._serialized_start=998
+  _globals['_LISTSERVERSREQUEST']._serialized_end=1057
+  _globals['_GPUUSE']._serialized_start=1059
+  _globals['_GPUUSE']._serialized_end=1120
+  _globals['_SERVERVIEW']._serialized_start=1123
+  _globals['_SERVERVIEW']._serialized_end=1282
+  _globals['_LISTSERVERSRESPONSE']._serialized_start=1284
+  _globals['_LISTSERVERSRESPONSE']._serialized_end=1398
+  _globals['_LISTVIRTUALCLUSTERSREQUEST']._serialized_start=1400
+  _globals['_LISTVIRTUALCLUSTERSREQUEST']._serialized_end=1467
+  _globals['_LISTVIRTUALCLUSTERSRESPONSE']._serialized_start=1470
+  _globals['_LISTVIRTUALCLUSTERSRESPONSE']._serialized_end=1608
+  _globals['_CLUSTERSERVICE']._serialized_start=1611
+  _globals['_CLUSTERSERVICE']._serialized_end=1930
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from yarn_gpu_sched.protocol.v1 import resource_pb2 as _resource_pb2
 from yarn_gpu_sched.protocol.v1 import server_pb2 as _server_pb2
@@ -55,6 +56,9 @@ class GetClusterResponse(_message.Message):
     JOBS_RUNNING_FIELD_NUMBER: _builtins.int
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     RESERVATIONS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SERVICE_VERSION_FIELD_NUMBER: _builtins.int
+    SERVICE_TIME_FIELD_NUMBER: _builtins.int
+    RESOURCE_MANAGER_AGENT_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
     """Name of the cluster; empty before the first resource manager registered."""
     connected: _builtins.bool
@@ -71,6 +75,10 @@ class GetClusterResponse(_message.Message):
     """Jobs that run."""
     reservations_left_out: _builtins.int
     """Reservations beyond those listed: more than fit in one message."""
+    service_version: _builtins.str
+    """Version of the service."""
+    resource_manager_agent: _builtins.str
+    """Name and version of the resource manager that is registered, in its own words; empty: none is."""
     @_builtins.property
     def capacity(self) -> _resource_pb2.Resource:
         """What all servers offer."""
@@ -82,6 +90,10 @@ class GetClusterResponse(_message.Message):
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
         """Places kept for gangs that waited too long, in the order in which GPUs are kept. At most one a virtual cluster."""
+
+    @_builtins.property
+    def service_time(self) -> _timestamp_pb2.Timestamp:
+        """The service's wall clock when it answered: to be compared, nothing is timed by it."""
 
     def __init__(
         self,
@@ -97,10 +109,13 @@ class GetClusterResponse(_message.Message):
         jobs_running: _builtins.int = ...,
         reservations: _abc.Iterable[Global___Reservation] | None = ...,
         reservations_left_out: _builtins.int = ...,
+        service_version: _builtins.str = ...,
+        service_time: _timestamp_pb2.Timestamp | None = ...,
+        resource_manager_agent: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "used", b"used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "service_time", b"service_time", "used", b"used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_id", b"cluster_id", "connected", b"connected", "epoch", b"epoch", "jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "reservations", b"reservations", "reservations_left_out", b"reservations_left_out", "servers", b"servers", "settled", b"settled", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "cluster_id", b"cluster_id", "connected", b"connected", "epoch", b"epoch", "jobs_pending", b"jobs_pending", "jobs_running", b"jobs_running", "reservations", b"reservations", "reservations_left_out", b"reservations_left_out", "resource_manager_agent", b"resource_manager_agent", "servers", b"servers", "service_time", b"service_time", "service_version", b"service_version", "settled", b"settled", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from yarn_gpu_sched.protocol.v1 import monitor_pb2 as yarn__gpu__sched_dot_v1_dot_monitor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/gpu.proto\x12\x11yarn_gpu_sched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fyarn_gpu_sched/v1/monitor.proto\"F\n\x0fListGpusRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"q\n\x10ListGpusResponse\x12\x30\n\x07servers\x18\x01 \x03(\x0b\x32\x1f.yarn_gpu_sched.v1.ServerHealth\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"\xfa\x02\n\x0cServerHealth\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x11\n\tserver_id\x18\x02 \x01(\t\x12\x34\n\ttelemetry\x18\x03 \x01(\x0e\x32!.yarn_gpu_sched.v1.TelemetryState\x12\x12\n\x05\x61ge_s\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x66\x61ilure\x18\x05 \x01(\t\x12(\n\x07\x64rained\x18\x06 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Mark\x12\x14\n\x0cgpus_counted\x18\x07 \x01(\r\x12\x14\n\x0cgpus_healthy\x18\x08 \x01(\r\x12\x1b\n\x13gpus_over_committed\x18\t \x01(\r\x12*\n\x04gpus\x18\n \x03(\x0b\x32\x1c.yarn_gpu_sched.v1.GpuStatus\x12\x32\n\x0bhost_sample\x18\x0b \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.HostSample\x12\x11\n\tsimulated\x18\x0c \x01(\x08\x42\x08\n\x06_age_s\"L\n\x04Mark\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\n\n\x02\x62y\x18\x02 \x01(\t\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9b\x03\n\tGpuStatus\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12%\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Card\x12,\n\x06health\x18\x03 \x01(\x0e\x32\x1c.yarn_gpu_sched.v1.GpuHealth\x12\x0e\n\x06\x66\x61ults\x18\x04 \x03(\t\x12\x0f\n\x07since_s\x18\x05 \x01(\x01\x12\x11\n\tneeds_ack\x18\x06 \x01(\x08\x12\x10\n\x08\x63learing\x18\x07 \x01(\x08\x12,\n\x0bquarantined\x18\x08 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Mark\x12\x0e\n\x06job_id\x18\t \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\n \x01(\t\x12,\n\x06sample\x18\x0b \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.GpuSample\x12\x19\n\x0csample_age_s\x18\x0c \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x06idle_s\x18\r \x01(\x01H\x01\x88\x01\x01\x12\x17\n\x0fvirtual_cluster\x18\x0e \x01(\tB\x0f\n\r_sample_age_sB\t\n\x07_idle_s\"\x11\n\x0fListIdleRequest\"\xbb\x01\n\x07IdleJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x03 \x01(\t\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x11\n\tidle_gpus\x18\x05 \x01(\r\x12\x0e\n\x06idle_s\x18\x06 \x01(\x01\x12\x14\n\x0cunknown_gpus\x18\x07 \x01(\r\x12\x0e\n\x06warned\x18\x08 \x01(\x08\x12\x13\n\x0bpreemptable\x18\t \x01(\x08\x12\r\n\x05hosts\x18\n \x03(\t\"\x80\x01\n\x10ListIdleResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.yarn_gpu_sched.v1.IdleJob\x12\x10\n\x08left_out\x18\x02 \x01(\r\x12\x14\n\x0cidle_after_s\x18\x03 \x01(\x01\x12\x1a\n\x12idle_below_percent\x18\x04 \x01(\r\"\x86\x01\n\x0bMarkRequest\x12-\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1d.yarn_gpu_sched.v1.MarkAction\x12\x0e\n\x06server\x18\x02 \x01(\t\x12\x0b\n\x03gpu\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\"X\n\x0cMarkResponse\x12\x0f\n\x07\x63hanges\x18\x01 \x03(\t\x12\x0c\n\x04kept\x18\x02 \x01(\x08\x12\x18\n\x10not_kept_because\x18\x03 \x01(\t\x12\x0f\n\x07job_ids\x18\x04 \x03(\t*\xa1\x01\n\x0eTelemetryState\x12\x1f\n\x1bTELEMETRY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TELEMETRY_STATE_NONE\x10\x01\x12\x18\n\x14TELEMETRY_STATE_LIVE\x10\x02\x12\x1a\n\x16TELEMETRY_STATE_SILENT\x10\x03\x12\x1e\n\x1aTELEMETRY_STATE_UNREADABLE\x10\x04*\x89\x01\n\tGpuHealth\x12\x1a\n\x16GPU_HEALTH_UNSPECIFIED\x10\x00\x12\x11\n\rGPU_HEALTH_OK\x10\x01\x12\x16\n\x12GPU_HEALTH_SUSPECT\x10\x02\x12\x1a\n\x16GPU_HEALTH_QUARANTINED\x10\x03\x12\x19\n\x15GPU_HEALTH_RECOVERING\x10\x04*\x8a\x01\n\nMarkAction\x12\x1b\n\x17MARK_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11MARK_ACTION_DRAIN\x10\x01\x12\x17\n\x13MARK_ACTION_UNDRAIN\x10\x02\x12\x1a\n\x16MARK_ACTION_QUARANTINE\x10\x03\x12\x13\n\x0fMARK_ACTION_ACK\x10\x04\x32\xff\x01\n\nGpuService\x12S\n\x08ListGpus\x12\".yarn_gpu_sched.v1.ListGpusRequest\x1a#.yarn_gpu_sched.v1.ListGpusResponse\x12S\n\x08ListIdle\x12\".yarn_gpu_sched.v1.ListIdleRequest\x1a#.yarn_gpu_sched.v1.ListIdleResponse\x12G\n\x04Mark\x12\x1e.yarn_gpu_sched.v1.MarkRequest\x1a\x1f.yarn_gpu_sched.v1.MarkResponseB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1byarn_gpu_sched/v1/gpu.proto\x12\x11yarn_gpu_sched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fyarn_gpu_sched/v1/monitor.proto\"F\n\x0fListGpusRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"q\n\x10ListGpusResponse\x12\x30\n\x07servers\x18\x01 \x03(\x0b\x32\x1f.yarn_gpu_sched.v1.ServerHealth\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"\x91\x03\n\x0cServerHealth\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x11\n\tserver_id\x18\x02 \x01(\t\x12\x34\n\ttelemetry\x18\x03 \x01(\x0e\x32!.yarn_gpu_sched.v1.TelemetryState\x12\x12\n\x05\x61ge_s\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x66\x61ilure\x18\x05 \x01(\t\x12(\n\x07\x64rained\x18\x06 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Mark\x12\x14\n\x0cgpus_counted\x18\x07 \x01(\r\x12\x14\n\x0cgpus_healthy\x18\x08 \x01(\r\x12\x1b\n\x13gpus_over_committed\x18\t \x01(\r\x12*\n\x04gpus\x18\n \x03(\x0b\x32\x1c.yarn_gpu_sched.v1.GpuStatus\x12\x32\n\x0bhost_sample\x18\x0b \x01(\x0b\x32\x1d.yarn_gpu_sched.v1.HostSample\x12\x11\n\tsimulated\x18\x0c \x01(\x08\x12\x15\n\rmonitor_agent\x18\r \x01(\tB\x08\n\x06_age_s\"L\n\x04Mark\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\n\n\x02\x62y\x18\x02 \x01(\t\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9b\x03\n\tGpuStatus\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12%\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Card\x12,\n\x06health\x18\x03 \x01(\x0e\x32\x1c.yarn_gpu_sched.v1.GpuHealth\x12\x0e\n\x06\x66\x61ults\x18\x04 \x03(\t\x12\x0f\n\x07since_s\x18\x05 \x01(\x01\x12\x11\n\tneeds_ack\x18\x06 \x01(\x08\x12\x10\n\x08\x63learing\x18\x07 \x01(\x08\x12,\n\x0bquarantined\x18\x08 \x01(\x0b\x32\x17.yarn_gpu_sched.v1.Mark\x12\x0e\n\x06job_id\x18\t \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\n \x01(\t\x12,\n\x06sample\x18\x0b \x01(\x0b\x32\x1c.yarn_gpu_sched.v1.GpuSample\x12\x19\n\x0csample_age_s\x18\x0c \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x06idle_s\x18\r \x01(\x01H\x01\x88\x01\x01\x12\x17\n\x0fvirtual_cluster\x18\x0e \x01(\tB\x0f\n\r_sample_age_sB\t\n\x07_idle_s\"\x11\n\x0fListIdleRequest\"\xbb\x01\n\x07IdleJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x17\n\x0fvirtual_cluster\x18\x03 \x01(\t\x12\x0c\n\x04gpus\x18\x04 \x01(\r\x12\x11\n\tidle_gpus\x18\x05 \x01(\r\x12\x0e\n\x06idle_s\x18\x06 \x01(\x01\x12\x14\n\x0cunknown_gpus\x18\x07 \x01(\r\x12\x0e\n\x06warned\x18\x08 \x01(\x08\x12\x13\n\x0bpreemptable\x18\t \x01(\x08\x12\r\n\x05hosts\x18\n \x03(\t\"\x80\x01\n\x10ListIdleResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.yarn_gpu_sched.v1.IdleJob\x12\x10\n\x08left_out\x18\x02 \x01(\r\x12\x14\n\x0cidle_after_s\x18\x03 \x01(\x01\x12\x1a\n\x12idle_below_percent\x18\x04 \x01(\r\"\x86\x01\n\x0bMarkRequest\x12-\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1d.yarn_gpu_sched.v1.MarkAction\x12\x0e\n\x06server\x18\x02 \x01(\t\x12\x0b\n\x03gpu\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\"X\n\x0cMarkResponse\x12\x0f\n\x07\x63hanges\x18\x01 \x03(\t\x12\x0c\n\x04kept\x18\x02 \x01(\x08\x12\x18\n\x10not_kept_because\x18\x03 \x01(\t\x12\x0f\n\x07job_ids\x18\x04 \x03(\t*\xa1\x01\n\x0eTelemetryState\x12\x1f\n\x1bTELEMETRY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14TELEMETRY_STATE_NONE\x10\x01\x12\x18\n\x14TELEMETRY_STATE_LIVE\x10\x02\x12\x1a\n\x16TELEMETRY_STATE_SILENT\x10\x03\x12\x1e\n\x1aTELEMETRY_STATE_UNREADABLE\x10\x04*\x89\x01\n\tGpuHealth\x12\x1a\n\x16GPU_HEALTH_UNSPECIFIED\x10\x00\x12\x11\n\rGPU_HEALTH_OK\x10\x01\x12\x16\n\x12GPU_HEALTH_SUSPECT\x10\x02\x12\x1a\n\x16GPU_HEALTH_QUARANTINED\x10\x03\x12\x19\n\x15GPU_HEALTH_RECOVERING\x10\x04*\x8a\x01\n\nMarkAction\x12\x1b\n\x17MARK_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11MARK_ACTION_DRAIN\x10\x01\x12\x17\n\x13MARK_ACTION_UNDRAIN\x10\x02\x12\x1a\n\x16MARK_ACTION_QUARANTINE\x10\x03\x12\x13\n\x0fMARK_ACTION_ACK\x10\x04\x32\xff\x01\n\nGpuService\x12S\n\x08ListGpus\x12\".yarn_gpu_sched.v1.ListGpusRequest\x1a#.yarn_gpu_sched.v1.ListGpusResponse\x12S\n\x08ListIdle\x12\".yarn_gpu_sched.v1.ListIdleRequest\x1a#.yarn_gpu_sched.v1.ListIdleResponse\x12G\n\x04Mark\x12\x1e.yarn_gpu_sched.v1.MarkRequest\x1a\x1f.yarn_gpu_sched.v1.MarkResponseB(\n$io.github.yarn_gpu_sched.protocol.v1P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,32 +34,32 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'yarn_gpu_sched.v1.gpu_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n$io.github.yarn_gpu_sched.protocol.v1P\001'
-  _globals['_TELEMETRYSTATE']._serialized_start=1744
-  _globals['_TELEMETRYSTATE']._serialized_end=1905
-  _globals['_GPUHEALTH']._serialized_start=1908
-  _globals['_GPUHEALTH']._serialized_end=2045
-  _globals['_MARKACTION']._serialized_start=2048
-  _globals['_MARKACTION']._serialized_end=2186
+  _globals['_TELEMETRYSTATE']._serialized_start=1767
+  _globals['_TELEMETRYSTATE']._serialized_end=1928
+  _globals['_GPUHEALTH']._serialized_start=1931
+  _globals['_GPUHEALTH']._serialized_end=2068
+  _globals['_MARKACTION']._serialized_start=2071
+  _globals['_MARKACTION']._serialized_end=2209
   _globals['_LISTGPUSREQUEST']._serialized_start=116
   _globals['_LISTGPUSREQUEST']._serialized_end=186
   _globals['_LISTGPUSRESPONSE']._serialized_start=188
   _globals['_LISTGPUSRESPONSE']._serialized_end=301
   _globals['_SERVERHEALTH']._serialized_start=304
-  _globals['_SERVERHEALTH']._serialized_end=682
-  _globals['_MARK']._serialized_start=684
-  _globals['_MARK']._serialized_end=760
-  _globals['_GPUSTATUS']._serialized_start=763
-  _globals['_GPUSTATUS']._serialized_end=1174
-  _globals['_LISTIDLEREQUEST']._serialized_start=1176
-  _globals['_LISTIDLEREQUEST']._serialized_end=1193
-  _globals['_IDLEJOB']._serialized_start=1196
-  _globals['_IDLEJOB']._serialized_end=1383
-  _globals['_LISTIDLERESPONSE']._serialized_start=1386
-  _globals['_LISTIDLERESPONSE']._serialized_end=1514
-  _globals['_MARKREQUEST']._serialized_start=1517
-  _globals['_MARKREQUEST']._serialized_end=1651
-  _globals['_MARKRESPONSE']._serialized_start=1653
-  _globals['_MARKRESPONSE']._serialized_end=1741
-  _globals['_GPUSERVICE']._serialized_start=2189
-  _globals['_GPUSERVICE']._serialized_end=2444
+  _globals['_SERVERHEALTH']._serialized_end=705
+  _globals['_MARK']._serialized_start=707
+  _globals['_MARK']._serialized_end=783
+  _globals['_GPUSTATUS']._serialized_start=786
+  _globals['_GPUSTATUS']._serialized_end=1197
+  _globals['_LISTIDLEREQUEST']._serialized_start=1199
+  _globals['_LISTIDLEREQUEST']._serialized_end=1216
+  _globals['_IDLEJOB']._serialized_start=1219
+  _globals['_IDLEJOB']._serialized_end=1406
+  _globals['_LISTIDLERESPONSE']._serialized_start=1409
+  _globals['_LISTIDLERESPONSE']._serialized_end=1537
+  _globals['_MARKREQUEST']._serialized_start=1540
+  _globals['_MARKREQUEST']._serialized_end=1674
+  _globals['_MARKRESPONSE']._serialized_start=1676
+  _globals['_MARKRESPONSE']._serialized_end=1764
+  _globals['_GPUSERVICE']._serialized_start=2212
+  _globals['_GPUSERVICE']._serialized_end=2467
 # @@protoc_insertion_point(module_scope)

@@ -197,6 +197,7 @@ class ServerHealth(_message.Message):
     GPUS_FIELD_NUMBER: _builtins.int
     HOST_SAMPLE_FIELD_NUMBER: _builtins.int
     SIMULATED_FIELD_NUMBER: _builtins.int
+    MONITOR_AGENT_FIELD_NUMBER: _builtins.int
     host: _builtins.str
     """Host."""
     server_id: _builtins.str
@@ -215,6 +216,8 @@ class ServerHealth(_message.Message):
     """GPUs that containers hold beyond those that are healthy: over-committed."""
     simulated: _builtins.bool
     """GPUs are simulated."""
+    monitor_agent: _builtins.str
+    """Name and version of its monitor, in its own words; empty: no monitor has spoken for it."""
     @_builtins.property
     def drained(self) -> Global___Mark:
         """Nothing new is placed because an operator said so; absent: nobody did."""
@@ -242,10 +245,11 @@ class ServerHealth(_message.Message):
         gpus: _abc.Iterable[Global___GpuStatus] | None = ...,
         host_sample: _monitor_pb2.HostSample | None = ...,
         simulated: _builtins.bool = ...,
+        monitor_agent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "age_s", b"age_s", "drained", b"drained", "host_sample", b"host_sample"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "age_s", b"age_s", "drained", b"drained", "failure", b"failure", "gpus", b"gpus", "gpus_counted", b"gpus_counted", "gpus_healthy", b"gpus_healthy", "gpus_over_committed", b"gpus_over_committed", "host", b"host", "host_sample", b"host_sample", "server_id", b"server_id", "simulated", b"simulated", "telemetry", b"telemetry"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_age_s", b"_age_s", "age_s", b"age_s", "drained", b"drained", "failure", b"failure", "gpus", b"gpus", "gpus_counted", b"gpus_counted", "gpus_healthy", b"gpus_healthy", "gpus_over_committed", b"gpus_over_committed", "host", b"host", "host_sample", b"host_sample", "monitor_agent", b"monitor_agent", "server_id", b"server_id", "simulated", b"simulated", "telemetry", b"telemetry"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__age_s: _TypeAlias = _typing.Literal["age_s"]  # noqa: Y015
     _WhichOneofArgType__age_s: _TypeAlias = _typing.Literal["_age_s", b"_age_s"]  # noqa: Y015

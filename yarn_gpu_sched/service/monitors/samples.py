@@ -19,6 +19,7 @@ def add_samples(
     message.age_s = max(0.0, now_s - telemetry.heard_s)
     message.failure = telemetry.failure or message.failure
     message.simulated = telemetry.simulated
+    message.monitor_agent = telemetry.agent
     if telemetry.host_sample is not None:
         message.host_sample.CopyFrom(telemetry.host_sample)
     for gpu in message.gpus:

@@ -58,6 +58,7 @@ class HostTelemetry:
         self.host_sample: monitor_pb2.HostSample | None = None
         self.failure = ""
         self.simulated = False
+        self.agent = ""
         self.heard_s = 0.0
         self.read_s: float | None = None
         self.unused_since_s: dict[int, float] = {}
@@ -77,7 +78,7 @@ class HostTelemetry:
 
         A hello alone is no news of the server: one whose monitor says nothing else, again and again, falls silent.
         """
-        self.simulated = hello.simulated
+        self.simulated, self.agent = hello.simulated, one_line(hello.agent)
         self.failure, self._failed = "", 0
         self._told.clear()
         self._bad.clear()
