@@ -28,6 +28,7 @@ BOTTOM_TO_TOP = (
     "service",
     "monitor",
     "client",
+    "doctor",
     "embedded",
     "cli",
 )

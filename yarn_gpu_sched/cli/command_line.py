@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         "config": "serve:config",
         "delays": "delays:delays",
         "demo": "demo:demo",
+        "doctor": "doctor:doctor",
         "drain": "marks:drain",
         "idle": "idle:idle",
         "job": "jobs:job",

@@ -27,6 +27,8 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   static final int DIAGNOSTICS_CHARS_MAX = 4096;
   /** Keys of one job: more would not fit into a message. */
   private static final int ASKS_MAX = 16_384;
+  /** That of the package; `ygs doctor` compares it with the service's. */
+  private static final String VERSION = "0.1.0";
   private static final int ASK_COUNT_MAX = 1_000_000;
   private static final int PLACES_MAX = 4096;
   /** Settings of a queue, and partitions of which it has something. */
@@ -61,7 +63,7 @@ final class ResourceManagerView implements ClusterView<NodeId, ApplicationId> {
   @Override public Register.Builder register() {
     scheduler.lost.clear();
     return Register.newBuilder().setProtocolVersion(1).setEpoch(context.getEpoch()).setStartTimeMs(ResourceManager.getClusterTimeStamp())
-        .setAgent("ygs-rm-shim on Hadoop " + VersionInfo.getVersion());
+        .setAgent("ygs-rm-shim " + VERSION + " on Hadoop " + VersionInfo.getVersion());
   }
 
   @Override public Collection<NodeId> servers() { return new ArrayList<>(context.getRMNodes().keySet()); }

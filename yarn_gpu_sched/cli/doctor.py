@@ -1,0 +1,125 @@
+"""`ygs doctor`: examines an installation and says what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from yarn_gpu_sched.cli.doctor_documents import DoctorDocument, ExaminedDocument, FoundDocument
+from yarn_gpu_sched.cli.exits import ExitCode
+from yarn_gpu_sched.cli.jobs import as_json
+from yarn_gpu_sched.cli.output import console, print_json, text
+from yarn_gpu_sched.cli.service_option import service_option, target
+from yarn_gpu_sched.client import Client
+from yarn_gpu_sched.doctor import CHECKS, Installation, OpenClient, Places, Result, Verdict, examine
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {Verdict.OK: "green", Verdict.UNSEEN: "dim", Verdict.WARNING: "yellow", Verdict.FAULT: "bold red"}
+_folder = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.option(
+    "--rm",
+    multiple=True,
+    metavar="URL",
+    help="The ResourceManager's web address; of each one, where there are several.  [default: what the configuration says,"
+    " else http://localhost:8088]",
+)
+@click.option(
+    "--conf",
+    type=_folder,
+    envvar=["YARN_CONF_DIR", "HADOOP_CONF_DIR"],
+    help="The ResourceManager's folder of Hadoop's configuration.  [env: YARN_CONF_DIR, HADOOP_CONF_DIR]",
+)
+@click.option(
+    "--hdfs", default="", metavar="URL", help="The NameNode and the archive's folder: http://namenode:9870/archive"
+)
+@click.option("--hdfs-user", default="", metavar="NAME", help="Who writes there.  [default: the login name]")
+@click.option(
+    "--certificates", type=_folder, multiple=True, help="Folder with certificate.pem, key.pem and authority.pem."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Seconds for all of it.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing into HDFS, say what would be written.")
+@as_json
+@service_option
+def doctor(  # noqa: PLR0913 - one parameter an option
+    *,
+    rm: tuple[str, ...],
+    conf: Path | None,
+    hdfs: str,
+    hdfs_user: str,
+    certificates: tuple[Path, ...],
+    timeout_s: float,
+    dry_run: bool,
+    json_: bool,
+    service: str | None,
+) -> int:
+    """Examine an installation end to end and say what to do.
+
+    It changes nothing; where --hdfs is given it writes a small file there and removes it again. Exit code 1 if there is a
+    fault. What the checks look at: docs/doctor.md.
+    """
+    places = Places(rm=rm, conf=conf, hdfs=hdfs, hdfs_user=hdfs_user, certificates=certificates, dry_run=dry_run)
+    results = examine(Installation(places, _opener(target(service)), timeout_s=timeout_s))
+    found = _documented(results) if json_ else _told(results)
+    return ExitCode.FAILED if found[Verdict.FAULT] else ExitCode.DONE
+
+
+def _opener(address: str) -> OpenClient:
+    return lambda timeout_s: Client(address, timeout_s=timeout_s, attempts_max=2)
+
+
+def _documented(results: Iterator[Result]) -> Counter[Verdict]:
+    listed = list(results)
+    count = Counter(one.verdict for one in listed)
+    documents = tuple(
+        ExaminedDocument(
+            one.check,
+            one.verdict.value,
+            tuple(FoundDocument(each.verdict.value, each.sentence, each.do) for each in one.findings),
+        )
+        for one in listed
+    )
+    print_json(DoctorDocument(documents, count[Verdict.FAULT], count[Verdict.WARNING], count[Verdict.UNSEEN]))
+    return count
+
+
+def _told(results: Iterator[Result]) -> Counter[Verdict]:
+    """Print each result as soon as it is there."""
+    out = console()
+    count: Counter[Verdict] = Counter()
+    for one in results:
+        count[one.verdict] += 1
+        _print(out, one)
+    kinds = ((Verdict.FAULT, "with faults"), (Verdict.WARNING, "with warnings"), (Verdict.UNSEEN, "not all seen"))
+    rest = "".join(f", {count[kind]} {words}" for kind, words in kinds if count[kind])
+    out.print(text(f"{count.total()} checks: {count[Verdict.OK]} ok{rest}"))
+    return count
+
+
+def _print(out: Console, result: Result) -> None:
+    listing = Table.grid(padding=(0, 1, 0, 0))
+    listing.add_column(width=max(map(len, Verdict)), no_wrap=True)
+    listing.add_column(width=max(len(check.name) for check in CHECKS), no_wrap=True)
+    listing.add_column(overflow="fold")
+    for number, each in enumerate(result.findings):
+        name = result.check if number == 0 else ""
+        listing.add_row(text(each.verdict.value, _STYLES[each.verdict]), text(name), text(each.sentence))
+        if each.do:
+            listing.add_row(text(""), text(""), text(f"do: {each.do}"))
+    out.print(listing)

@@ -1,0 +1,97 @@
+"""Check of HDFS: a small file is written by WebHDFS where the archive is to be, read and removed again."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, ok, unseen
+from yarn_gpu_sched.doctor.installation import Installation
+from yarn_gpu_sched.doctor.web import PAGE_S_MAX
+
+if TYPE_CHECKING:
+    from hdfs import InsecureClient
+
+_BODY = b"written by ygs doctor, to be removed by it\n"
+_WORDS_MAX = 300
+_SAFE_MODE = "hdfs dfsadmin -safemode get; it ends by itself when enough blocks are there"
+
+
+def writable(installation: Installation) -> Iterator[Finding]:
+    """Whether a file can be written, read and removed."""
+    places = installation.places
+    if not places.hdfs:
+        raise CannotLook(
+            "no HDFS was named", "name the NameNode and the archive's folder: --hdfs http://HOST:9870/FOLDER"
+        )
+    split = urlsplit(places.hdfs)
+    folder = split.path.rstrip("/") or "/"
+    if split.scheme not in ("http", "https") or not split.hostname:
+        raise CannotLook(f"{places.hdfs!r:.80} should be such as http://namenode:9870/archive")
+    user = places.hdfs_user or _user()
+    path = f"{folder.rstrip('/')}/.ygs-doctor-{secrets.token_hex(6)}"
+    if places.dry_run:
+        yield unseen(f"dry run: {user} would write {path}, read it and remove it again")
+        return
+    timeout_s = min(PAGE_S_MAX, installation.web.left_s())
+    yield _tried(_client(f"{split.scheme}://{split.netloc}", user, timeout_s), folder, path, user)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise CannotLook("this user has no name", "name one: --hdfs-user NAME") from None
+
+
+def _client(address: str, user: str, timeout_s: float) -> InsecureClient:
+    try:
+        from hdfs import InsecureClient  # noqa: PLC0415 - an extra: only where HDFS is looked at
+    except ImportError:
+        raise CannotLook("the library hdfs is not installed", "pip install 'yarn-gpu-sched[archive]'") from None
+    return InsecureClient(address, user=user, timeout=timeout_s)
+
+
+def _tried(client: InsecureClient, folder: str, path: str, user: str) -> Finding:
+    from hdfs.util import HdfsError  # noqa: PLC0415 - of the same extra
+    from requests import RequestException  # noqa: PLC0415 - of the same extra
+
+    try:
+        if client.status(folder, strict=False) is None:
+            return fault(f"{folder} is not there", f"hdfs dfs -mkdir -p {folder}; hdfs dfs -chown {user} {folder}")
+        try:
+            client.write(path, data=_BODY, overwrite=False)
+            came_back = _read(client, path)
+        finally:
+            with suppress(HdfsError, RequestException):
+                client.delete(path)
+    except (HdfsError, RequestException, OSError) as error:
+        return _refused(error, folder, user)
+    if came_back != _BODY:
+        return fault(
+            f"{path}: {len(_BODY)} bytes were written, {len(came_back)} came back", "hdfs fsck / says what is wrong"
+        )
+    return ok(f"{user} writes, reads and removes {path}")
+
+
+def _read(client: InsecureClient, path: str) -> bytes:
+    reader: Any
+    with client.read(path) as reader:
+        found: bytes = reader.read(len(_BODY) + 1)
+    return found
+
+
+def _refused(error: Exception, folder: str, user: str) -> Finding:
+    words = " ".join(str(error).split())[:_WORDS_MAX] or type(error).__name__
+    if "safe mode" in words.lower():
+        return fault(f"HDFS is in safe mode: {words}", _SAFE_MODE)
+    if "permission denied" in words.lower():
+        return fault(words, f"hdfs dfs -chown {user} {folder}, or --hdfs-user NAME")
+    return fault(
+        f"HDFS cannot be written: {words}",
+        "start NameNode and DataNodes; a DataNode must be reachable from here by its name",
+    )
