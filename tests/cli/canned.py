@@ -2,6 +2,7 @@
 
 # ruff: noqa: N802, ARG002 - names and parameters of the methods are those of the protocol
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import grpc
 
 from tests.cli.canned_gpus import CannedGpus
 from tests.client.scripted import serving
+from yarn_gpu_sched import __version__
 from yarn_gpu_sched.protocol.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
@@ -205,6 +207,11 @@ class Canned(
     cluster_id: str = "c1"
     reservations: list[cluster_pb2.Reservation] = field(default_factory=list)
     reservations_left_out: int = 0
+    connected: bool = True
+    service_version: str = __version__
+    service_ahead_s: float | None = 0.0
+    agent: str = f"ygs-rm-shim {__version__} on Hadoop 3.4.2"
+    gpus: int = 8
     plan: preemption_pb2.PreemptionPlan = field(default_factory=preemption_plan)
     preview: preemption_pb2.PreviewPreemptionResponse | None = None
     reason: str = "the demonstration"
@@ -243,15 +250,21 @@ class Canned(
     def GetCluster(
         self, request: cluster_pb2.GetClusterRequest, context: grpc.ServicerContext
     ) -> cluster_pb2.GetClusterResponse:
-        return cluster_pb2.GetClusterResponse(
+        answer = cluster_pb2.GetClusterResponse(
             cluster_id=self.cluster_id,
-            connected=True,
-            capacity=resource(8),
+            connected=self.connected,
+            settled=True,
+            service_version=self.service_version,
+            resource_manager_agent=self.agent,
+            capacity=resource(self.gpus),
             used=resource(6),
             servers=len(self.servers),
             reservations=self.reservations,
             reservations_left_out=self.reservations_left_out,
         )
+        if self.service_ahead_s is not None:
+            answer.service_time.FromNanoseconds(time.time_ns() + int(self.service_ahead_s * 1e9))
+        return answer
 
     def ListServers(
         self, request: cluster_pb2.ListServersRequest, context: grpc.ServicerContext

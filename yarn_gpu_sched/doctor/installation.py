@@ -34,6 +34,8 @@ DEFAULT_RM = "http://localhost:8088"
 NODES_MAX = 100
 """Servers whose NodeManagers are asked; those with GPUs first."""
 NODES_AT_ONCE = 16
+COUNTERS_OLD_S = 10
+"""Hadoop's default for the age of what /jmx tells."""
 OpenClient = Callable[[float], AbstractContextManager[Client]]
 """Makes a client of the service whose calls end within so many seconds."""
 _SITES = ("core-site", "hdfs-site", "yarn-site", "resource-types")
@@ -83,10 +85,15 @@ class Installation:
         *,
         timeout_s: float = 60.0,
         addresses: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``timeout_s`` bounds the whole; ``addresses`` says where hosts are that cannot be looked up here."""
+        """Look at nothing yet.
+
+        ``timeout_s`` bounds the whole; ``addresses`` says where hosts are that cannot be looked up here; ``sleep`` waits.
+        """
         self.places = places
         self.web = Web(time.monotonic() + timeout_s, addresses)
+        self.sleep = sleep
         self._open_client = open_client
 
     # The ResourceManager
@@ -181,6 +188,10 @@ class Installation:
     @once
     def counters(self) -> Counters | None:
         """Return the shim's counters; None: the ResourceManager has none, so no shim."""
+        return self.counters_now()
+
+    def counters_now(self) -> Counters | None:
+        """Ask for them anew. They may be `COUNTERS_OLD_S` old."""
         beans = self._rm_page(_JMX, JmxPage).beans
         return beans[0] if beans else None
 

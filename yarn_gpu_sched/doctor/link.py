@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from yarn_gpu_sched import __version__
 from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, unseen, warning
-from yarn_gpu_sched.doctor.installation import Installation
+from yarn_gpu_sched.doctor.installation import COUNTERS_OLD_S, Installation
+from yarn_gpu_sched.doctor.pages import Counters
 
 _VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
 _START = "start it: ygs serve, or name it: --service HOST:PORT"
@@ -37,7 +38,7 @@ def stream(installation: Installation) -> Iterator[Finding]:
             "the service says that no ResourceManager is connected",
             f"the shim calls {address} (ygs.service-address): is that this service? Both logs say why a stream ended",
         )
-    counters = installation.counters
+    counters = _counters(installation, told_connected=told.connected)
     if counters is None:
         yield fault("the ResourceManager runs no shim", "see the check scheduler")
         return
@@ -54,6 +55,17 @@ def stream(installation: Installation) -> Iterator[Finding]:
             f"the shim has given up {counters.dropped} messages, changes or explanations so far",
             "see Dropped in docs/shim.md; look again whether it grows",
         )
+
+
+def _counters(installation: Installation, *, told_connected: bool) -> Counters | None:
+    """Return the shim's counters; where they deny what the service says, not before they are new."""
+    counters = installation.counters
+    for _ in range(COUNTERS_OLD_S + 2):
+        if counters is None or counters.connected or not told_connected:
+            break
+        installation.sleep(1.0)
+        counters = installation.counters_now()
+    return counters
 
 
 def _same_cluster(installation: Installation, cluster_id: str) -> Iterator[Finding]:

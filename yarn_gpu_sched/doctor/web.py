@@ -51,7 +51,9 @@ class Web:
         timeout_s = min(PAGE_S_MAX, self.left_s())
         deadline_s = time.monotonic() + timeout_s
         try:
-            request = urllib.request.Request(self._placed(url), headers={"Accept": "application/json"})  # noqa: S310 - http(s) alone, see _placed
+            placed, host = self._placed(url)
+            headers = {"Accept": "application/json", "Host": host}
+            request = urllib.request.Request(placed, headers=headers)  # noqa: S310 - http(s) alone, see _placed
             asked_s = time.time()
             with _OPENER.open(request, timeout=timeout_s) as response:
                 body = _whole(response, deadline_s)
@@ -62,12 +64,14 @@ class Web:
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise CannotLook(f"{url}: {_words(error)}") from error
 
-    def _placed(self, url: str) -> str:
+    def _placed(self, url: str) -> tuple[str, str]:
+        """Return where a page is asked for, and of whom."""
         scheme, _, rest = url.partition("://")
         if scheme not in ("http", "https"):
             raise CannotLook(f"{url!r:.80} should be an address such as http://rm:8088")
+        asked = rest.partition("/")[0]
         host, colon, more = rest.partition(":")
-        return f"{scheme}://{self._addresses.get(host, host)}{colon}{more}"
+        return f"{scheme}://{self._addresses.get(host, host)}{colon}{more}", asked
 
 
 class _Plain(urllib.request.HTTPRedirectHandler):
