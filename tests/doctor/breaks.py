@@ -1,4 +1,4 @@
-"""What is broken, for which check, and what it has to say: name, check, how, verdict, words of the sentence, words of what to do."""
+"""What is broken, for which check, and what it has to say: name, check, how, verdict, words of the sentence and of what to do."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Site:
             Places(**{"rm": (f"http://{RM}:{self.port}",), "conf": self.folder, **self.places}),
             lambda timeout_s: Client(address, timeout_s=timeout_s, attempts_max=1),
             timeout_s=self.timeout_s,
-            addresses={host: "127.0.0.1" for host in (RM, *HOSTS)},
+            addresses=dict.fromkeys((RM, *HOSTS), "127.0.0.1"),
             sleep=self.slept.append,
         )
 
@@ -144,7 +144,7 @@ def health(host: str) -> gpu_pb2.ServerHealth:
 
 def use(path: str, **fields: int) -> virtual_cluster_pb2.VirtualClusterUse:
     vc = virtual_cluster_pb2.VirtualCluster(path=path, running=True)
-    return virtual_cluster_pb2.VirtualClusterUse(virtual_cluster=vc, shares=[share(**fields)])
+    return virtual_cluster_pb2.VirtualClusterUse(virtual_cluster=vc, shares=[share("", **fields)])
 
 
 @contextmanager
@@ -184,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     site: Site
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         host = self.headers["Host"].partition(":")[0]
         answer = self.site.pages.get((host, self.path), 404)
         if callable(answer):
@@ -201,4 +201,4 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-Break = Callable[[Site], None]
+Break = Callable[[Site], object]
