@@ -215,7 +215,7 @@ BREAKS: list[Row] = [
     ),
     ("nearly full", "applications", leaf(maxApplications=10, numApplications=9), W, r"9 applications of at m", r"max"),
     (
-        "at once", "applications", leaf(maxParallelApps=2, numActiveApplications=2, numPendingApplications=5),
+        "at once", "applications", leaf(maxParallelApps=2, numApplications=7, numActiveApplications=2),
         W, r"5 applications wait: at most 2 run at once", r"max-parallel-apps",
     ),
     ("one user", "user-limit", leaf(userLimitFactor=1.0), W, r"root\.default: a user may have 1 times", r"factor to -1"),

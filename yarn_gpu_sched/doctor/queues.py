@@ -91,14 +91,15 @@ def applications(installation: Installation) -> Iterator[Finding]:
             yield fault(f"{path}: {count} applications of at most {most}: further ones are refused", do)
         elif count >= _NEARLY_FULL * most:
             yield warning(f"{path}: {count} applications of at most {most}", do)
-        if (
-            leaf.max_parallel_apps < _NO_LIMIT
-            and leaf.num_pending_applications
-            and leaf.num_active_applications >= leaf.max_parallel_apps
-        ):
+        # Those are neither active nor what Hadoop calls pending.
+        held_back = count - leaf.num_active_applications - leaf.num_pending_applications
+        if held_back > 0:
+            most_at_once = (
+                str(leaf.max_parallel_apps) if leaf.max_parallel_apps < _NO_LIMIT else "as many as a queue above lets"
+            )
             yield warning(
-                f"{path}: {leaf.num_pending_applications} applications wait: at most {leaf.max_parallel_apps} run at once",
-                f"set {_KEY}.{path}.max-parallel-apps {_REFRESH}",
+                f"{path}: {held_back} applications wait: at most {most_at_once} run at once",
+                f"set {_KEY}.{path}.max-parallel-apps, or that of a queue above or of users, {_REFRESH}",
             )
     least = min((leaf.max_applications for leaf in leaves.values()), default=0)
     yield ok(f"{sum(leaf.num_applications for leaf in leaves.values())} applications; a queue takes {least} or more")
