@@ -152,6 +152,13 @@ BREAKS: list[Row] = [
         "allocator", "settings", conf("yarn.scheduler.app-placement-allocator.class", "other"),
         W, r"allocator\.class is other", r"take the key out",
     ),
+    (
+        "far without TLS", "settings", conf("ygs.service-address", "192.0.2.1:7433"),
+        F, r"ygs\.service-address is 192\.0\.2\.1:7433, and without TLS", r"ygs\.tls\.certificate",
+    ),
+    (
+        "half of TLS", "settings", conf("ygs.tls.key", "/etc/key.pem"), F, r"only ygs\.tls\.key is set", r"all three",
+    ),
     ("lazy", "settings", queue_file("lazy-preemption-enabled", "true"), F, r"lazy-preemption", r"false in capacity-sch"),
     ("multi-node", "settings", queue_file("multi-node-placement-enabled", "true"), F, r"multi-node", r"false in capac"),
     ("async", "settings", queue_file("schedule-asynchronously.enable", "true"), F, r"asynchronously", r"false in cap"),

@@ -148,3 +148,30 @@ def test_files_that_cannot_be_read(site: Site, folder: Path, name: str, body: by
     found = looked(site, folder)
     assert found.verdict == Verdict.FAULT
     assert str(folder) in found.findings[0].sentence
+
+
+def rm_uses(site: Site, folder: Path) -> None:
+    for key in ("certificate", "key", "authority"):
+        site.set(f"ygs.tls.{key}", str(folder / f"{key}.pem"))
+
+
+def test_those_of_the_resource_manager_of_this_machine(site: Site, folder: Path) -> None:
+    made(folder, uris=("ygs://resource-manager/rm-1",))
+    rm_uses(site, folder)
+    assert site.look("settings").verdict == Verdict.OK
+    assert "resource-manager/rm-1" in site.look("certificates").findings[0].sentence
+
+
+def test_the_resource_manager_uses_anothers(site: Site, folder: Path) -> None:
+    made(folder)
+    rm_uses(site, folder)
+    found = site.look("certificates")
+    assert found.verdict == Verdict.FAULT
+    assert "is that of monitor/gpu-a1, should be resource-manager/" in found.findings[0].sentence
+
+
+def test_those_of_a_resource_manager_elsewhere_are_not_seen(site: Site, folder: Path) -> None:
+    rm_uses(site, folder / "nowhere")
+    found = site.look("certificates")
+    assert found.verdict == Verdict.UNSEEN
+    assert "is not on this machine" in found.findings[0].sentence

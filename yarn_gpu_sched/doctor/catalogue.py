@@ -30,7 +30,8 @@ CHECKS = (
     Check(
         "settings",
         "what the shim refuses to start beside: opportunistic containers, stock preemption, constraints by `placement-processor`,"
-        " lazy preemption, multi-node and asynchronous placement; the class that keeps asks for GPUs off other servers",
+        " lazy preemption, multi-node and asynchronous placement; an address of the service that needs TLS, with half of the keys"
+        " for it or none; the class that keeps asks for GPUs off other servers",
         "placement behind the service's back; the next start of the ResourceManager fails",
         "set the key to what it says",
         resource_manager.refused_settings,
@@ -142,7 +143,8 @@ CHECKS = (
     ),
     Check(
         "certificates",
-        "`certificate.pem`, `key.pem` and `authority.pem` of each folder named by `--certificates`",
+        "`certificate.pem`, `key.pem` and `authority.pem` of each folder named by `--certificates`; the files of `ygs.tls.*`, if"
+        " they are on this machine",
         "they cannot be read, do not belong together, name nobody, have expired or do so within 14 days",
         "`ygs certs issue`",
         certificates.certificates,

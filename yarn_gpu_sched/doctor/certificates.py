@@ -7,56 +7,100 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, ok, warning
-from yarn_gpu_sched.doctor.installation import Installation
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, ok, unseen, warning
+from yarn_gpu_sched.doctor.installation import TLS_KEYS, Installation
 
 EXPIRES_SOON = dt.timedelta(days=14)
 ROLES = ("resource-manager", "monitor", "operator", "reader", "submitter", "service")
 FILE_BYTES_MAX = 1 << 20
-_CERTIFICATE, _KEY, _AUTHORITY = "certificate.pem", "key.pem", "authority.pem"
-_ISSUE = "issue another: ygs certs issue {folder} --authority DIR --role ROLE --name NAME --replace"
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Files that belong together, whose they are to be (empty: anybody's), and what to do for others."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+    role: str = ""
+    do: str = ""
 
 
 def certificates(installation: Installation) -> Iterator[Finding]:
-    """Look at each folder that was named."""
-    folders = installation.places.certificates
-    if not folders:
-        raise CannotLook(
+    """Look at each folder that was named, and at what the ResourceManager of this machine uses."""
+    asked = [_of_folder(folder) for folder in installation.places.certificates]
+    rm, elsewhere = _of_rm(installation)
+    asked += rm
+    if elsewhere:
+        yield unseen(f"{elsewhere} of the ResourceManager is not on this machine", "run ygs doctor there")
+    elif not asked:
+        yield unseen(
             "no folder of certificates was named; loopback and Unix sockets need none",
             "on each machine, name those of its daemons: --certificates FOLDER",
         )
-    for folder in folders:
-        yield from _of_folder(folder)
+    for files in asked:
+        yield from _looked(files)
 
 
-def _of_folder(folder: Path) -> Iterator[Finding]:
-    do = _ISSUE.format(folder=folder)
+def _of_folder(folder: Path) -> Files:
+    do = f"issue another: ygs certs issue {folder} --authority DIR --role ROLE --name NAME --replace"
+    return Files(folder / "certificate.pem", folder / "key.pem", folder / "authority.pem", do=do)
+
+
+def _of_rm(installation: Installation) -> tuple[list[Files], str]:
+    """Return the ResourceManager's files if they are here, else the name of one that is not."""
     try:
-        own = _certificates(folder / _CERTIFICATE)[0]
-        trusted = _certificates(folder / _AUTHORITY)
-        key = load_pem_private_key(_read(folder / _KEY), password=None).public_key()
+        paths = [Path(name) for key in TLS_KEYS if (name := installation.conf.get(key))]
+    except CannotLook:
+        return [], ""
+    if len(paths) < len(TLS_KEYS):
+        return [], ""
+    if not any(path.exists() for path in paths):
+        return [], str(paths[0])
+    do = "issue another: ygs certs issue OUT --authority DIR --role resource-manager --name NAME"
+    certificate, key, authority = paths
+    return [Files(certificate, key, authority, "resource-manager", do)], ""
+
+
+def _looked(files: Files) -> Iterator[Finding]:
+    try:
+        own = _certificates(files.certificate)[0]
+        trusted = _certificates(files.authority)
+        key = load_pem_private_key(_read(files.key), password=None).public_key()
     except (ValueError, TypeError) as error:
-        yield fault(f"{folder}: {error}", do)
+        yield fault(f"{files.certificate.parent}: {error}", files.do)
         return
-    if _encoded(key) != _encoded(own.public_key()):
-        yield fault(f"{folder / _KEY} is not the key of {folder / _CERTIFICATE}", do)
-    if not any(_issued(own, one) for one in trusted):
-        yield fault(f"{folder / _CERTIFICATE} was not issued by {folder / _AUTHORITY}", do)
     identity = _identity(own)
+    wrong = [*_apart(files, own, trusted, key), *_named_wrongly(files, identity), *_spent(files, own, trusted)]
+    yield from wrong
+    if (files.key).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        yield warning(f"{files.key} may be read by others than its owner", f"chmod 600 {files.key}")
+    if not wrong:
+        yield ok(f"{files.certificate.parent}: {identity}, until {own.not_valid_after_utc:%Y-%m-%d}")
+
+
+def _apart(files: Files, own: x509.Certificate, trusted: list[x509.Certificate], key: object) -> Iterator[Finding]:
+    if _encoded(key) != _encoded(own.public_key()):
+        yield fault(f"{files.key} is not the key of {files.certificate}", files.do)
+    if not any(_issued(own, one) for one in trusted):
+        yield fault(f"{files.certificate} was not issued by {files.authority}", files.do)
+
+
+def _named_wrongly(files: Files, identity: str | None) -> Iterator[Finding]:
     if identity is None:
-        yield fault(f"{folder / _CERTIFICATE} has no URI ygs://ROLE/NAME of a known role: it is nobody's", do)
-    if (folder / _KEY).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        yield warning(f"{folder / _KEY} may be read by others than its owner", f"chmod 600 {folder / _KEY}")
-    lasting = [_lasts(folder / _CERTIFICATE, own, do)]
-    lasting += [_lasts(folder / _AUTHORITY, one, "make a new authority: ygs certs authority DIR") for one in trusted]
-    bad = [one for one in lasting if one is not None]
-    yield from bad
-    if identity and not bad:
-        yield ok(f"{folder}: {identity}, until {own.not_valid_after_utc:%Y-%m-%d}")
+        yield fault(f"{files.certificate} has no URI ygs://ROLE/NAME of a known role: it is nobody's", files.do)
+    elif files.role and not identity.startswith(f"{files.role}/"):
+        yield fault(f"{files.certificate} is that of {identity}, should be {files.role}/…", files.do)
+
+
+def _spent(files: Files, own: x509.Certificate, trusted: list[x509.Certificate]) -> Iterator[Finding]:
+    lasting = [_lasts(files.certificate, own, files.do)]
+    lasting += [_lasts(files.authority, one, "make a new authority: ygs certs authority DIR") for one in trusted]
+    yield from (one for one in lasting if one is not None)
 
 
 def _read(path: Path) -> bytes:

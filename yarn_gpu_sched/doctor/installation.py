@@ -31,6 +31,8 @@ from yarn_gpu_sched.protocol.v1 import cluster_pb2, gpu_pb2, virtual_cluster_pb2
 T = TypeVar("T")
 
 DEFAULT_RM = "http://localhost:8088"
+TLS_KEYS = ("ygs.tls.certificate", "ygs.tls.key", "ygs.tls.authority")
+"""By which the ResourceManager names its files."""
 NODES_MAX = 100
 """Servers whose NodeManagers are asked; those with GPUs first."""
 NODES_AT_ONCE = 16

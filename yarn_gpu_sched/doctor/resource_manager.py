@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 
 from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, warning
-from yarn_gpu_sched.doctor.installation import Installation
+from yarn_gpu_sched.doctor.hadoop_files import Settings
+from yarn_gpu_sched.doctor.installation import TLS_KEYS, Installation
 
 SUPPORTED = ("3.4", "3.5")
 GANG_SCHEDULER = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.GangCapacityScheduler"
@@ -98,7 +100,7 @@ def _shim_runs(installation: Installation) -> bool:
 def refused_settings(installation: Installation) -> Iterator[Finding]:
     """Look for what the shim would refuse to start beside; the ResourceManager may have been started before it was set."""
     conf = installation.conf
-    seen = 1 + len(_SWITCHES)
+    seen = 3 + len(_SWITCHES)  # with the handler, the allocator and the address
     if conf.get(_HANDLER) == "placement-processor":
         yield _refused(_HANDLER, "placement-processor", "it places asks by itself", "scheduler", "yarn-site.xml")
     for key, means in _SWITCHES:
@@ -110,6 +112,7 @@ def refused_settings(installation: Installation) -> Iterator[Finding]:
             f"yarn.scheduler.app-placement-allocator.class is {allocator}: asks for GPUs may block servers without",
             "take the key out of yarn-site.xml: the shim sets it",
         )
+    yield from _link_settings(conf)
     try:
         queues = installation.queue_files
     except CannotLook as why:
@@ -119,6 +122,29 @@ def refused_settings(installation: Installation) -> Iterator[Finding]:
         if queues.on(key, default=False):
             yield _refused(key, "true", means, "false", "capacity-scheduler.xml")
     yield ok(f"{seen + len(_QUEUE_SWITCHES)} settings that the shim looks at")
+
+
+def _link_settings(conf: Settings) -> Iterator[Finding]:
+    """Look at what the shim asks of its address and its certificates."""
+    address = conf.get("ygs.service-address", "127.0.0.1:7433")
+    named_keys = [key for key in TLS_KEYS if conf.get(key)]
+    if 0 < len(named_keys) < len(TLS_KEYS):
+        yield fault(
+            f"of {', '.join(TLS_KEYS)} only {named(named_keys)} is set, and the shim refuses to start",
+            "name all three files in yarn-site.xml, or none",
+        )
+    elif not named_keys and not _is_loopback(address.rpartition(":")[0]):
+        yield fault(
+            f"ygs.service-address is {address}, and without TLS the shim refuses to start with it",
+            f"name the files by {', '.join(TLS_KEYS)} in yarn-site.xml (docs/security.md), or set 127.0.0.1:7433",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _refused(key: str, value: str, why: str, right: str, file: str) -> Finding:
