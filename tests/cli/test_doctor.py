@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.doctor.breaks import leaf, monitored
 from tests.doctor.site import RM, Site, healthy
+from tests.doctor.ways import leaf, monitored
 from yarn_gpu_sched.cli import ygs
 from yarn_gpu_sched.cli.doctor_documents import DoctorDocument
 from yarn_gpu_sched.doctor import CHECKS

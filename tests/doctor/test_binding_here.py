@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.breaks import admin_env
 from tests.doctor.site import Site
+from tests.doctor.ways import admin_env
 from yarn_gpu_sched.doctor import Result, Verdict
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.doctor.breaks import service_stopped, stopped
 from tests.doctor.site import HOSTS, RM, Site, healthy
+from tests.doctor.ways import service_stopped, stopped
 from yarn_gpu_sched.doctor import CHECKS, Check, Places, Result, Verdict, examine
 from yarn_gpu_sched.doctor import finding as findings
 from yarn_gpu_sched.doctor.web import PAGE_BYTES_MAX, Web
@@ -28,7 +28,7 @@ def examined(site: Site) -> dict[str, Result]:
 
 
 @pytest.mark.parametrize("answer", GARBAGE, ids=lambda answer: repr(answer)[:24])
-def test_garbage_in_any_page_is_said_and_keeps_nobody_from_looking(site: Site, answer: Any) -> None:  # noqa: ANN401 - of JSON
+def test_garbage_in_any_page_is_said_and_keeps_nobody_from_looking(site: Site, answer: Any) -> None:  # noqa: ANN401 - values of JSON are of any kind
     whole = dict(site.pages)
     for page in whole:
         site.pages = whole | {page: answer}

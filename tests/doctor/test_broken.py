@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.doctor.breaks import BREAKS
+from tests.doctor.breaks import OF_ALL_ELSE
+from tests.doctor.breaks_of_rm import OF_THE_RESOURCE_MANAGER
 from tests.doctor.site import Break, Site, healthy
 from yarn_gpu_sched.doctor import CHECKS, Finding, Verdict, examine
 
+BREAKS = [*OF_THE_RESOURCE_MANAGER, *OF_ALL_ELSE]
 LOOKED_AT_ELSEWHERE = {"certificates": "test_certificates.py", "hdfs": "test_hdfs.py"}
 
 

@@ -1,0 +1,158 @@
+"""What is broken of ResourceManager and its settings, for which check, and what it has to say."""
+
+from __future__ import annotations
+
+from tests.doctor.site import GPU_HOSTS, RM, Site
+from tests.doctor.ways import Row, both, conf, info, node, queue_file, stopped
+from yarn_gpu_sched.doctor import Verdict
+
+F, W = Verdict.FAULT, Verdict.WARNING
+_STOCK = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+
+OF_THE_RESOURCE_MANAGER: list[Row] = [
+    ("stopped", "rm", stopped, F, r"no ResourceManager answers: http://rm:1/.*refused", r"--rm"),
+    ("HTTP 500", "rm", lambda site: site.pages.update({(RM, "/ws/v1/cluster/info"): 500}), F, r"HTTP 500", r"--rm"),
+    (
+        "Kerberos",
+        "rm",
+        lambda site: site.pages.update({(RM, "/ws/v1/cluster/info"): 401}),
+        F,
+        r"401: .*SPNEGO",
+        r"--rm",
+    ),
+    (
+        "no JSON",
+        "rm",
+        lambda site: site.pages.update({(RM, "/ws/v1/cluster/info"): b"<html>"}),
+        F,
+        r"understood",
+        r"--rm",
+    ),
+    ("standby", "rm", info(haState="STANDBY"), F, r"is STANDBY: it schedules nothing", r"--rm http://HOST:8088"),
+    (
+        "none runs",
+        "rm",
+        both(*(node(host, state="NEW") for host in ("cpu-1", *GPU_HOSTS))),
+        F,
+        r"no server runs",
+        r"-all",
+    ),
+    ("unhealthy", "rm", node("gpu-a1", state="UNHEALTHY"), W, r"gpu-a1 is UNHEALTHY", r"yarn node -status gpu-a1:"),
+    ("3.3", "hadoop", info(resourceManagerVersion="3.3.6"), F, r"Hadoop 3\.3\.6 is not supported", r"3\.4 or 3\.5"),
+    ("two lines", "hadoop", node("gpu-a1", version="3.5.0"), W, r"another line: gpu-a1 3\.5\.0", r"to 3\.4"),
+    (
+        "stock",
+        "scheduler",
+        both(Site.no_shim, conf("yarn.resourcemanager.scheduler.class", _STOCK)),
+        F,
+        r"CapacityScheduler: stock placement",
+        r"set yarn\.resourcemanager\.scheduler\.class to org.*GangCap",
+    ),
+    ("did not come up", "scheduler", Site.no_shim, F, r"/jmx has no YarnGpuSched", r"ygs-rm-shim\.jar"),
+    (
+        "constraints",
+        "settings",
+        conf("yarn.resourcemanager.placement-constraints.handler", "placement-processor"),
+        F,
+        r"handler is placement-processor",
+        r"set it to scheduler in yarn-site",
+    ),
+    (
+        "opportunistic",
+        "settings",
+        conf("yarn.resourcemanager.opportunistic-container-allocation.enabled", "true"),
+        F,
+        r"opportunistic-container-allocation\.enabled is true",
+        r"to false in yarn-site",
+    ),
+    (
+        "stock preemption",
+        "settings",
+        conf("yarn.resourcemanager.scheduler.monitor.enable", "true"),
+        F,
+        r"scheduler\.monitor\.enable is true: stock preemption",
+        r"to false in yarn-site",
+    ),
+    (
+        "allocator",
+        "settings",
+        conf("yarn.scheduler.app-placement-allocator.class", "other"),
+        W,
+        r"allocator\.class is other",
+        r"take the key out",
+    ),
+    (
+        "far without TLS",
+        "settings",
+        conf("ygs.service-address", "192.0.2.1:7433"),
+        F,
+        r"ygs\.service-address is 192\.0\.2\.1:7433, and without TLS",
+        r"ygs\.tls\.certificate",
+    ),
+    (
+        "half of TLS",
+        "settings",
+        conf("ygs.tls.key", "/etc/key.pem"),
+        F,
+        r"only ygs\.tls\.key is set",
+        r"all three",
+    ),
+    (
+        "lazy",
+        "settings",
+        queue_file("lazy-preemption-enabled", "true"),
+        F,
+        r"lazy-preemption",
+        r"false in capacity-sch",
+    ),
+    ("multi-node", "settings", queue_file("multi-node-placement-enabled", "true"), F, r"multi-node", r"false in capac"),
+    ("async", "settings", queue_file("schedule-asynchronously.enable", "true"), F, r"asynchronously", r"false in cap"),
+    (
+        "no type",
+        "counting",
+        conf("yarn.resource-types", None),
+        F,
+        r"knows no GPUs",
+        r"yarn\.io/gpu in resource-types\.xml",
+    ),
+    (
+        "calculator",
+        "counting",
+        queue_file("resource-calculator", "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator"),
+        F,
+        r"DefaultResourceCalculator: it counts memory alone",
+        r"DominantResourceCalculator",
+    ),
+    (
+        "no recovery",
+        "restarts",
+        conf("yarn.resourcemanager.recovery.enabled", "false"),
+        W,
+        r"ends what runs",
+        r"to true",
+    ),
+    (
+        "losing",
+        "restarts",
+        conf("yarn.resourcemanager.work-preserving-recovery.enabled", "false"),
+        W,
+        r"work-preserving-recovery\.enabled is false",
+        r"to true",
+    ),
+    (
+        "late",
+        "restarts",
+        conf("yarn.resourcemanager.connect.retry-interval.ms", None),
+        W,
+        r"retry-interval\.ms is 30000",
+        r"set it to 1000",
+    ),
+    (
+        "NodeManager",
+        "restarts",
+        conf("yarn.nodemanager.recovery.enabled", "false", "gpu-b1"),
+        W,
+        r"recovery\.enabled is false on gpu-b1:",
+        r"recovery\.supervised",
+    ),
+]
