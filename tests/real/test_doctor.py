@@ -175,16 +175,20 @@ def test_c29_masters_that_wait_for_ever_are_named_with_other_limits(patient: Pat
 
 def test_quotas_beyond_the_cluster_are_named(patient: Patient) -> None:
     queues = {
-        f"{CAPACITY}root.queues": "default,more",
+        f"{CAPACITY}root.queues": "default,more,none",
         f"{CAPACITY}root.default.capacity": "[memory=65536,vcores=32,yarn.io/gpu=6]",
         f"{CAPACITY}root.default.maximum-capacity": "[memory=196608,vcores=96,yarn.io/gpu=8]",
         f"{CAPACITY}root.more.capacity": "[memory=65536,vcores=32,yarn.io/gpu=6]",
         f"{CAPACITY}root.more.user-limit-factor": "-1",
+        f"{CAPACITY}root.none.capacity": "[memory=0,vcores=0,yarn.io/gpu=0]",
+        f"{CAPACITY}root.none.user-limit-factor": "-1",
     }
-    back = {f"{CAPACITY}root.more.state": "STOPPED"}
+    back = {f"{CAPACITY}root.{queue}.state": "STOPPED" for queue in ("more", "none")}
     with patient.configured(queues):
         patient.await_found("queues", Verdict.WARNING, "")
         assert any("promise 12 GPUs, the cluster has 8" in each.sentence for each in patient.look("queues").findings)
+        said = patient.look("applications").findings[0].sentence
+        assert said == "root.none: 0 applications of at most 0: further ones are refused"
         patient.cluster.configure(back)
         assert patient.cluster.yarn("rmadmin", "-refreshQueues").returncode == 0
         patient.await_found("queues", Verdict.WARNING)
