@@ -52,7 +52,7 @@ def test_a_fault_is_the_exit_code_and_comes_with_what_to_do(site: Site) -> None:
     leaf(configuredMaxAMResourceLimit=0.1, numPendingApplications=3)(site)
     done = run(site)
     assert done.return_value == 1
-    assert "fault   am-limit     root.default: 3 applications stay ACCEPTED" in done.output
+    assert "fault   am-limit     root.default: 3 applications kept ACCEPTED" in done.output
     assert "do: set" in done.output
     assert "with faults" in done.output.splitlines()[-1]
 

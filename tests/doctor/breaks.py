@@ -112,7 +112,7 @@ OF_ALL_ELSE: list[Row] = [
         "am-limit",
         leaf(configuredMaxAMResourceLimit=0.1, numPendingApplications=3),
         F,
-        r"root\.default: 3 applications stay ACCEPTED: masters may have \d+ MiB .*0\.1 of",
+        r"root\.default: 3 applications kept ACCEPTED: masters may have \d+ MiB .*0\.1 of",
         r"set yarn\.scheduler\.capacity\.maximum-am-resource-percent.*to 1 .*refreshQueues",
     ),
     ("nobody waits yet", "am-limit", leaf(configuredMaxAMResourceLimit=0.1), W, r"ACCEPTED for ever", r"to 1 "),
@@ -138,7 +138,7 @@ OF_ALL_ELSE: list[Row] = [
         "applications",
         leaf(maxParallelApps=2, numApplications=7, numActiveApplications=2),
         W,
-        r"5 applications wait: at most 2 run at once",
+        r"5 applications held back: at most 2 run at once",
         r"max-parallel-apps",
     ),
     (

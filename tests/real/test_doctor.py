@@ -158,7 +158,7 @@ def test_c29_masters_that_wait_for_ever_are_named_with_other_limits(patient: Pat
     with patient.configured({f"{CAPACITY}root.default.max-parallel-apps": "1"}):
         patient.submit()
         patient.submit()
-        patient.await_found("applications", Verdict.WARNING, "1 applications wait: at most 1 run at once")
+        patient.await_found("applications", Verdict.WARNING, "1 application held back: at most 1 run at once")
     limits = {
         f"{CAPACITY}maximum-am-resource-percent": "0.0001",
         f"{CAPACITY}root.default.user-limit-factor": "1",
@@ -166,7 +166,7 @@ def test_c29_masters_that_wait_for_ever_are_named_with_other_limits(patient: Pat
     with patient.configured(limits):
         assert patient.look("user-limit").verdict == Verdict.WARNING
         patient.submit()
-        said = patient.await_found("am-limit", Verdict.FAULT, "1 applications stay ACCEPTED")
+        said = patient.await_found("am-limit", Verdict.FAULT, "1 application kept ACCEPTED")
         assert f"{CAPACITY}maximum-am-resource-percent" in said.do
     patient.await_found("am-limit", Verdict.OK)
     with patient.configured({f"{CAPACITY}root.default.maximum-applications": "1"}):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from yarn_gpu_sched.cli.doctor_documents import DoctorDocument, ExaminedDocument, FoundDocument
 from yarn_gpu_sched.cli.exits import ExitCode
@@ -21,6 +20,7 @@ from yarn_gpu_sched.doctor import CHECKS, Installation, OpenClient, Places, Resu
 if TYPE_CHECKING:
     from rich.console import Console
 
+CELLS_MIN = 20
 _STYLES = {Verdict.OK: "green", Verdict.UNSEEN: "dim", Verdict.WARNING: "yellow", Verdict.FAULT: "bold red"}
 _folder = click.Path(path_type=Path, file_okay=False)
 
@@ -113,13 +113,14 @@ def _told(results: Iterator[Result]) -> Counter[Verdict]:
 
 
 def _print(out: Console, result: Result) -> None:
-    listing = Table.grid(padding=(0, 1, 0, 0))
-    listing.add_column(width=max(map(len, Verdict)), no_wrap=True)
-    listing.add_column(width=max(len(check.name) for check in CHECKS), no_wrap=True)
-    listing.add_column(overflow="fold")
+    """Print what a check found, broken behind the columns of verdict and name."""
+    verdict_cells, name_cells = max(map(len, Verdict)) + 1, max(len(check.name) for check in CHECKS) + 1
+    width = max(CELLS_MIN, out.width - verdict_cells - name_cells)
     for number, each in enumerate(result.findings):
-        name = result.check if number == 0 else ""
-        listing.add_row(text(each.verdict.value, _STYLES[each.verdict]), text(name), text(each.sentence))
-        if each.do:
-            listing.add_row(text(""), text(""), text(f"do: {each.do}"))
-    out.print(listing)
+        left = text(each.verdict.value.ljust(verdict_cells), _STYLES[each.verdict])
+        left.append(("" if number else result.check).ljust(name_cells), style="default")
+        sentences = [text(each.sentence), *([text(f"do: {each.do}")] if each.do else [])]
+        for line in (line for sentence in sentences for line in sentence.wrap(out, width, overflow="fold")):
+            line.rstrip()
+            out.print(left + line, soft_wrap=True)
+            left = text(" " * (verdict_cells + name_cells))

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, unseen, warning
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, counted, fault, named, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import Installation, NodePages
 
 _KEY = "yarn.nodemanager.admin-env"
@@ -56,7 +56,7 @@ def _everywhere(bound: set[str], with_gpus: set[str]) -> Iterator[Finding]:
             f"set BASH_ENV=…/bind_gpus.sh,YGS_BINDING_DIR=… there, and {_SEEN}",
         )
     elif with_gpus:
-        yield ok(f"{len(with_gpus)} GPU servers bind their containers")
+        yield ok(f"containers are bound on {counted(len(with_gpus), 'GPU server')}")
 
 
 def _right(bound: set[str], with_gpus: set[str], variables: dict[str, dict[str, str]]) -> Iterator[Finding]:

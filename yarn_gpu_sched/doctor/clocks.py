@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, unseen, warning
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, counted, fault, named, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import Installation
 
 NOTICED_S, WRONG_S = 5.0, 300.0
@@ -53,5 +53,5 @@ def _judged(ahead: dict[str, float]) -> Iterator[Finding]:
         yield warning(f"clocks differ from this machine's: {named(listed)}", _SET)
     elif ahead:
         yield ok(
-            f"{len(ahead)} clocks differ by at most {max(abs(off_s) for off_s in ahead.values()):.0f} s from this machine's"
+            f"{counted(len(ahead), 'clock')} within {max(1.0, *(abs(off_s) for off_s in ahead.values())):.0f} s of this machine's"
         )

@@ -87,3 +87,8 @@ def named(names: Iterable[str], count_max: int = 8) -> str:
     listed = list(names)
     rest = f" and {len(listed) - count_max} more" if len(listed) > count_max else ""
     return ", ".join(listed[:count_max]) + rest
+
+
+def counted(count: int, noun: str) -> str:
+    """Say how many of something there are: 1 queue, 2 queues."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

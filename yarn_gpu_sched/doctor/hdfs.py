@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _BODY = b"written by ygs doctor, to be removed by it\n"
 _WORDS_MAX = 300
+_PLACE = re.compile(r"host='([^']+)', port=(\d+)")
+_ERRNO = re.compile(r"\[Errno -?\d+\] ([^'\")]+)")
+_START = "start NameNode and DataNodes; a DataNode must be reachable from here by its name"
 _SAFE_MODE = "hdfs dfsadmin -safemode get; it ends by itself when enough blocks are there"
 
 
@@ -86,12 +90,18 @@ def _read(client: InsecureClient, path: str) -> bytes:
 
 
 def _refused(error: Exception, folder: str, user: str) -> Finding:
-    words = " ".join(str(error).split())[:_WORDS_MAX] or type(error).__name__
+    words = _words(error)
     if "safe mode" in words.lower():
         return fault(f"HDFS is in safe mode: {words}", _SAFE_MODE)
     if "permission denied" in words.lower():
         return fault(words, f"hdfs dfs -chown {user} {folder}, or --hdfs-user NAME")
-    return fault(
-        f"HDFS cannot be written: {words}",
-        "start NameNode and DataNodes; a DataNode must be reachable from here by its name",
-    )
+    return fault(f"HDFS cannot be written: {words}", _START)
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong: of a connection that failed, whose it was to be and what the system says."""
+    words = " ".join(str(error).split())
+    place, why = _PLACE.search(words), _ERRNO.search(words)
+    if place and why:
+        words = f"{place[1]}:{place[2]}: {why[1]}"
+    return words[:_WORDS_MAX] or type(error).__name__

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from yarn_gpu_sched import __version__
-from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, unseen, warning
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, counted, fault, named, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import COUNTERS_OLD_S, Installation
 from yarn_gpu_sched.doctor.pages import Counters
 
@@ -21,9 +21,8 @@ def service(installation: Installation) -> Iterator[Finding]:
     except CannotLook as why:
         yield fault(f"{why}", why.do or _START)
         return
-    totals = (
-        f"{told.servers} servers, {told.capacity.gpus} GPUs, {told.jobs_running} jobs run, {told.jobs_pending} wait"
-    )
+    has = f"{counted(told.servers, 'server')}, {counted(told.capacity.gpus, 'GPU')}"
+    totals = f"{has}; {told.jobs_running} jobs run, {told.jobs_pending} wait"
     yield ok(f"it answers: {totals}")
     if not told.settled and told.connected:
         yield ok("capacity has not settled yet: nothing is refused as impossible before ygs.settle-s is over")
@@ -49,7 +48,7 @@ def stream(installation: Installation) -> Iterator[Finding]:
         )
     if told.connected and counters.connected:
         yield from _same_cluster(installation, told.cluster_id)
-        yield ok(f"up: epoch {told.epoch}, {counters.sessions} sessions so far, {counters.link_losses} lost")
+        yield ok(f"up: epoch {told.epoch}, {counted(counters.sessions, 'session')} so far, {counters.link_losses} lost")
     if counters.dropped:
         yield warning(
             f"the shim has given up {counters.dropped} messages, changes or explanations so far",
@@ -96,7 +95,7 @@ def versions(installation: Installation) -> Iterator[Finding]:
     if odd:
         yield warning(f"node monitors of another version than {__version__}: {named(odd)}", _renew("monitor"))
     elif agents:
-        yield ok(f"{len(agents)} node monitors are of version {__version__}")
+        yield ok(f"{counted(len(agents), 'node monitor')} of version {__version__}")
     else:
         yield unseen("no node monitor has said its version")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from yarn_gpu_sched.doctor.finding import Finding, fault, named, ok, warning
+from yarn_gpu_sched.doctor.finding import Finding, counted, fault, named, ok, warning
 from yarn_gpu_sched.doctor.installation import Installation
 from yarn_gpu_sched.doctor.pages import Queue
 
@@ -58,7 +58,7 @@ def _sums(installation: Installation) -> Iterator[Finding]:
             f"lower the yarn.io/gpu of capacities {_REFRESH}; or bring back servers that are away",
         )
     kinds = f"{translated} in percent or as weights, {without} without one"
-    yield ok(f"{leaves} queues are promised {total} of {gpus} GPUs; {kinds}")
+    yield ok(f"{counted(leaves, 'queue')} with {total} of {gpus} GPUs promised; {kinds}")
 
 
 def am_limit(installation: Installation) -> Iterator[Finding]:
@@ -74,11 +74,13 @@ def am_limit(installation: Installation) -> Iterator[Finding]:
         do = f"set {_KEY}.maximum-am-resource-percent, or that of {_KEY}.{path}, to 1 {_REFRESH}"
         if leaf.num_pending_applications:
             uses = f"they use {used.memory} MiB" if used else "nobody says what they use"
-            yield fault(f"{path}: {leaf.num_pending_applications} applications stay ACCEPTED: {has}; {uses}", do)
+            yield fault(
+                f"{path}: {counted(leaf.num_pending_applications, 'application')} kept ACCEPTED: {has}; {uses}", do
+            )
         else:
             yield warning(f"{path}: {has}; what is beyond stays ACCEPTED for ever", do)
     if not low:
-        yield ok(f"maximum-am-resource-percent is 1 in {len(leaves)} queues: the service limits masters")
+        yield ok(f"maximum-am-resource-percent is 1 in {counted(len(leaves), 'queue')}: the service limits masters")
 
 
 def applications(installation: Installation) -> Iterator[Finding]:
@@ -88,9 +90,9 @@ def applications(installation: Installation) -> Iterator[Finding]:
         count, most = leaf.num_applications, leaf.max_applications
         do = f"set {_KEY}.{path}.maximum-applications {_REFRESH}"
         if count >= most:
-            yield fault(f"{path}: {count} applications of at most {most}: further ones are refused", do)
+            yield fault(f"{path}: {counted(count, 'application')} of at most {most}: further ones are refused", do)
         elif count >= _NEARLY_FULL * most:
-            yield warning(f"{path}: {count} applications of at most {most}", do)
+            yield warning(f"{path}: {counted(count, 'application')} of at most {most}", do)
         # Those are neither active nor what Hadoop calls pending.
         held_back = count - leaf.num_active_applications - leaf.num_pending_applications
         if held_back > 0:
@@ -98,11 +100,13 @@ def applications(installation: Installation) -> Iterator[Finding]:
                 str(leaf.max_parallel_apps) if leaf.max_parallel_apps < _NO_LIMIT else "as many as a queue above lets"
             )
             yield warning(
-                f"{path}: {held_back} applications wait: at most {most_at_once} run at once",
+                f"{path}: {counted(held_back, 'application')} held back: at most {most_at_once} run at once",
                 f"set {_KEY}.{path}.max-parallel-apps, or that of a queue above or of users, {_REFRESH}",
             )
     least = min((leaf.max_applications for leaf in leaves.values()), default=0)
-    yield ok(f"{sum(leaf.num_applications for leaf in leaves.values())} applications; a queue takes {least} or more")
+    yield ok(
+        f"{counted(sum(leaf.num_applications for leaf in leaves.values()), 'application')}; a queue takes {least} or more"
+    )
 
 
 def user_limits(installation: Installation) -> Iterator[Finding]:
@@ -115,7 +119,7 @@ def user_limits(installation: Installation) -> Iterator[Finding]:
             f"set {_KEY}.{path}.user-limit-factor to -1 {_REFRESH} (ygs.max-gpus-per-user limits users)",
         )
     if not bound:
-        yield ok(f"user-limit-factor is -1 in {len(leaves)} queues")
+        yield ok(f"user-limit-factor is -1 in {counted(len(leaves), 'queue')}")
 
 
 def largest_asks(installation: Installation) -> Iterator[Finding]:

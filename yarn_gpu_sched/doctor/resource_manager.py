@@ -121,7 +121,7 @@ def refused_settings(installation: Installation) -> Iterator[Finding]:
     for key, means in _QUEUE_SWITCHES:
         if queues.on(key, default=False):
             yield _refused(key, "true", means, "false", "capacity-scheduler.xml")
-    yield ok(f"{seen + len(_QUEUE_SWITCHES)} settings that the shim looks at")
+    yield ok(f"{seen + len(_QUEUE_SWITCHES)} settings that the shim looks at were looked at")
 
 
 def _link_settings(conf: Settings) -> Iterator[Finding]:

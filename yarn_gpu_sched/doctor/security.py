@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from yarn_gpu_sched.doctor.finding import Finding, fault, named, ok, unseen, warning
+from yarn_gpu_sched.doctor.finding import Finding, counted, fault, named, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import Installation, NodePages
 
 LINUX_EXECUTOR = "LinuxContainerExecutor"
@@ -33,7 +33,7 @@ def secure_mode(installation: Installation) -> Iterator[Finding]:
         if kind.endswith(LINUX_EXECUTOR):
             yield from _linux(found)
         else:
-            yield ok(f"{kind.rpartition('.')[2]} on {len(found)} servers: GPUs are bound, not isolated")
+            yield ok(f"{kind.rpartition('.')[2]} on {counted(len(found), 'server')}: GPUs are bound, not isolated")
 
 
 def _executor(pages: NodePages) -> str:

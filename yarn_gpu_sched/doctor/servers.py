@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, named, ok, unseen, warning
+from yarn_gpu_sched.doctor.finding import CannotLook, Finding, counted, fault, named, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import Installation, NodePages
 from yarn_gpu_sched.doctor.pages import GpuPage, Node
 from yarn_gpu_sched.doctor.web import read
@@ -33,7 +33,9 @@ def racks(installation: Installation) -> Iterator[Finding]:
         )
     known = sorted({node.rack for node in of_gpus} - {"", UNKNOWN_RACK})
     if known or len(of_gpus) <= 1:
-        yield ok(f"{len(of_gpus)} GPU servers, {len(known)} racks: {named(known) or 'none is known, none is needed'}")
+        yield ok(
+            f"{counted(len(of_gpus), 'GPU server')}, {counted(len(known), 'rack')}: {named(known) or 'none is needed'}"
+        )
 
 
 def gpus(installation: Installation) -> Iterator[Finding]:
@@ -55,7 +57,7 @@ def gpus(installation: Installation) -> Iterator[Finding]:
             "count them in node-resources.xml of each GPU server, or by the NodeManager's plugin, and restart the NodeManagers",
         )
     else:
-        yield ok(f"{total} GPUs on {sum(1 for node in installation.nodes if node.gpus)} servers")
+        yield ok(f"{counted(total, 'GPU')} on {counted(sum(1 for node in installation.nodes if node.gpus), 'server')}")
 
 
 def _of_server(node: Node, health: gpu_pb2.ServerHealth | None, discovered: int | None) -> Iterator[Finding]:
