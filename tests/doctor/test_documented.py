@@ -10,7 +10,8 @@ import click
 from yarn_gpu_sched.cli.doctor import doctor
 from yarn_gpu_sched.doctor import CHECKS, Verdict
 from yarn_gpu_sched.doctor.finding import FINDINGS_MAX
-from yarn_gpu_sched.doctor.installation import NODES_AT_ONCE, NODES_MAX
+from yarn_gpu_sched.doctor.hdfs import REQUEST_S_MAX
+from yarn_gpu_sched.doctor.installation import NODES_AT_ONCE, NODES_MAX, NODES_S_MAX
 from yarn_gpu_sched.doctor.web import PAGE_S_MAX
 
 TEXT = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
@@ -36,5 +37,7 @@ def test_every_verdict_and_every_option_has_a_row() -> None:
 def test_bounds_are_those_of_the_code() -> None:
     assert f"At most {NODES_MAX} NodeManagers are asked" in TEXT
     assert f"{NODES_AT_ONCE} at once" in TEXT
+    assert f"for {NODES_S_MAX:.0f} seconds together" in TEXT
     assert f"A page has {PAGE_S_MAX:.0f} seconds" in TEXT
+    assert f"a request of HDFS {REQUEST_S_MAX:.0f}" in TEXT
     assert f"At most {FINDINGS_MAX} findings of a check" in TEXT

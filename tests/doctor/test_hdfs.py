@@ -41,3 +41,11 @@ def test_without_the_extra(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hdfs", None)
     site.places |= {"hdfs": "http://127.0.0.1:1/archive", "hdfs_user": "ada"}
     assert "yarn-gpu-sched[archive]" in site.look("hdfs").findings[0].do
+
+
+def test_too_little_time_is_no_fault_of_hdfs(site: Site) -> None:
+    site.places |= {"hdfs": "http://127.0.0.1:1/archive", "hdfs_user": "ada"}
+    site.timeout_s = 5.0
+    found = site.look("hdfs")
+    assert found.verdict == Verdict.UNSEEN
+    assert "--timeout" in found.findings[0].do

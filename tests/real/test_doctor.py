@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.real.joint import processes_of, serve
+from tests.real.monitored import happens
 from tests.real.waiting import wait_until
 from yarn_gpu_sched.cli import ygs
 from yarn_gpu_sched.client import Client
 from yarn_gpu_sched.doctor import CHECKS, Finding, Installation, Places, Result, Verdict, examine
 from yarn_gpu_sched.embedded import STOCK_SCHEDULER, ClusterSpec, EmbeddedCluster, free_port
+from yarn_gpu_sched.protocol.v1 import gpu_pb2
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 CAPACITY = "yarn.scheduler.capacity."
@@ -212,6 +214,16 @@ def test_a_monitor_that_is_stopped(patient: Patient) -> None:
     assert "ygs monitor" in said.do
     patient.cluster.start("gpu-a1-monitor")
     patient.await_found("monitors", Verdict.OK)
+
+
+def test_a_card_that_vanished_is_counted_by_yarn_alone(patient: Patient) -> None:
+    happens(patient, "gpu-b1", {"what": "vanish", "gpu": 1})  # type: ignore[arg-type] # it looks at the cluster alone
+    patient.await_found("gpus", Verdict.FAULT, "gpu-b1: GPUs by YARN 4, the service 4, its monitor 3")
+    happens(patient, "gpu-b1")  # type: ignore[arg-type] # as above, of the cluster alone
+    patient.await_found("gpus", Verdict.WARNING, "gpu-b1: 1 of 4 GPUs are not given out")
+    with Client(patient.service) as client:
+        client.mark(gpu_pb2.MARK_ACTION_ACK, "gpu-b1", "it is back", by="a test")
+    patient.await_found("gpus", Verdict.OK)
 
 
 def test_hdfs_without_the_folder_and_in_safe_mode(patient: Patient) -> None:

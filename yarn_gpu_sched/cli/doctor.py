@@ -50,7 +50,7 @@ _folder = click.Path(path_type=Path, file_okay=False)
     "--timeout",
     "timeout_s",
     type=click.FloatRange(1, 3600),
-    default=60.0,
+    default=120.0,
     show_default=True,
     help="Seconds for all of it.",
 )

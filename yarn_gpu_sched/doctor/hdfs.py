@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, ok, unseen
 from yarn_gpu_sched.doctor.installation import Installation
-from yarn_gpu_sched.doctor.web import PAGE_S_MAX
 
 if TYPE_CHECKING:
     from hdfs import InsecureClient
 
+REQUEST_S_MAX = 20.0
 _BODY = b"written by ygs doctor, to be removed by it\n"
 _WORDS_MAX = 300
 _PLACE = re.compile(r"host='([^']+)', port=(\d+)")
@@ -41,8 +41,9 @@ def writable(installation: Installation) -> Iterator[Finding]:
     if places.dry_run:
         yield unseen(f"dry run: {user} would write {path}, read it and remove it again")
         return
-    timeout_s = min(PAGE_S_MAX, installation.web.left_s())
-    yield _tried(_client(f"{split.scheme}://{split.netloc}", user, timeout_s), folder, path, user)
+    if installation.web.left_s() < REQUEST_S_MAX:
+        raise CannotLook(f"less than {REQUEST_S_MAX:.0f} s are left", "give the whole more: --timeout SECONDS")
+    yield _tried(_client(f"{split.scheme}://{split.netloc}", user), folder, path, user)
 
 
 def _user() -> str:
@@ -52,12 +53,12 @@ def _user() -> str:
         raise CannotLook("this user has no name", "name one: --hdfs-user NAME") from None
 
 
-def _client(address: str, user: str, timeout_s: float) -> InsecureClient:
+def _client(address: str, user: str) -> InsecureClient:
     try:
         from hdfs import InsecureClient  # noqa: PLC0415 - an extra: only where HDFS is looked at
     except ImportError:
         raise CannotLook("the library hdfs is not installed", "pip install 'yarn-gpu-sched[archive]'") from None
-    return InsecureClient(address, user=user, timeout=timeout_s)
+    return InsecureClient(address, user=user, timeout=REQUEST_S_MAX)
 
 
 def _tried(client: InsecureClient, folder: str, path: str, user: str) -> Finding:

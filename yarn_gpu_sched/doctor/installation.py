@@ -36,6 +36,8 @@ TLS_KEYS = ("ygs.tls.certificate", "ygs.tls.key", "ygs.tls.authority")
 NODES_MAX = 100
 """Servers whose NodeManagers are asked; those with GPUs first."""
 NODES_AT_ONCE = 16
+NODES_S_MAX = 20.0
+"""Seconds for all of them together: one that nobody answers for must not take the time of the other checks."""
 COUNTERS_OLD_S = 10
 """Hadoop's default for the age of what /jmx tells."""
 OpenClient = Callable[[float], AbstractContextManager[Client]]
@@ -85,7 +87,7 @@ class Installation:
         places: Places,
         open_client: OpenClient,
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float = 120.0,
         addresses: Mapping[str, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -245,17 +247,19 @@ class Installation:
     def node_pages(self) -> tuple[NodePages, ...]:
         """Return what NodeManagers say of themselves, those of servers with GPUs first, at most `NODES_MAX`."""
         chosen = sorted(self.nodes, key=lambda node: (not node.gpus, node.id))[:NODES_MAX]
+        web = self.web.within(NODES_S_MAX)
         with ThreadPoolExecutor(NODES_AT_ONCE) as threads:
-            return tuple(threads.map(self._of_node, chosen))
+            return tuple(threads.map(lambda node: self._of_node(web, node), chosen))
 
-    def _of_node(self, node: Node) -> NodePages:
+    @staticmethod
+    def _of_node(web: Web, node: Node) -> NodePages:
         base = f"http://{node.node_http_address}"
         try:
-            page = self.web.page(f"{base}/conf")
+            page = web.page(f"{base}/conf")
             conf = Settings(read(page, ConfPage).values(), f"the NodeManager of {node.host}")
         except CannotLook as why:
             return NodePages(node, str(why))
         try:
-            return NodePages(node, conf, self.web.page(f"{base}/ws/v1/node/resources/yarn.io%2Fgpu"), page.ahead_s)
+            return NodePages(node, conf, web.page(f"{base}/ws/v1/node/resources/yarn.io%2Fgpu"), page.ahead_s)
         except CannotLook as why:
             return NodePages(node, conf, str(why), page.ahead_s)

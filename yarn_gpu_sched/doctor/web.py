@@ -16,7 +16,7 @@ from yarn_gpu_sched.doctor.finding import CannotLook
 
 T = TypeVar("T")
 
-PAGE_S_MAX = 5.0
+PAGE_S_MAX = 10.0
 PAGE_BYTES_MAX = 64 << 20
 _CHUNK_BYTES = 65_536
 _WORDS_MAX = 200
@@ -39,11 +39,15 @@ class Web:
         self._until_s = until_s
         self._addresses = addresses or {}
 
+    def within(self, seconds: float) -> Web:
+        """Return what reads for so long at most."""
+        return Web(min(self._until_s, time.monotonic() + seconds), self._addresses)
+
     def left_s(self) -> float:
         """Return the seconds that are left; raises `CannotLook` when there are none."""
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
-            raise CannotLook("the time for the whole examination is over", "give it more: --timeout SECONDS")
+            raise CannotLook("the time for it is over", "give the whole more: --timeout SECONDS")
         return left_s
 
     def page(self, url: str) -> Page:
