@@ -12,7 +12,7 @@ import pytest
 
 from tests.doctor.site import HOSTS, RM, Site, healthy
 from tests.doctor.ways import service_stopped, stopped
-from yarn_gpu_sched.doctor import CHECKS, Check, Places, Result, Verdict, examine
+from yarn_gpu_sched.doctor import CHECKS, Check, Places, Result, Verdict, examine, installation
 from yarn_gpu_sched.doctor import finding as findings
 from yarn_gpu_sched.doctor.web import PAGE_BYTES_MAX, Web
 
@@ -82,6 +82,18 @@ def test_the_whole_ends_in_time_although_nobody_answers(site: Site) -> None:
         found = examined(site)
         assert time.monotonic() - begun_s < 20
     assert found["rm"].verdict == found["service"].verdict == Verdict.FAULT
+
+
+def test_silent_servers_take_no_time_from_other_checks(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "NODES_S_MAX", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        for node in site.nodes.values():
+            node["nodeHTTPAddress"] = f"127.0.0.1:{mute.getsockname()[1]}"
+        begun_s = time.monotonic()
+        found = site.look("binding")
+        assert time.monotonic() - begun_s < 8
+    assert found.verdict == Verdict.UNSEEN
+    assert "3 of 3 NodeManagers do not tell" in found.findings[0].sentence
 
 
 def test_a_page_that_never_ends_is_left(site: Site) -> None:
