@@ -22,6 +22,7 @@ BOTTOM_TO_TOP = (
     "policy",
     "engine",
     "journal",
+    "archive",
     "protocol",
     "failures",
     "replay",

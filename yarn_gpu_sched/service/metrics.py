@@ -24,6 +24,7 @@ class Metrics:
         self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
         self._add_waits_cut_short()
         self._add_monitors()
+        self._add_archive()
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
@@ -84,6 +85,17 @@ class Metrics:
         self.gpus_not_free = self._gauge("gpus_not_free", "GPUs that were given back and are not seen free.")
         self.idle_jobs = self._gauge("idle_jobs", "Running jobs that use none of their GPUs.")
         self.servers_drained = self._gauge("servers_drained", "Servers that an operator drained.")
+
+    def _add_archive(self) -> None:
+        """Add what tells of the archive of what ran."""
+        self.archive_rows = self._counter("archive_rows", "Rows written into the archive's spool, by kind.", "kind")
+        self.archive_lost_rows = self._counter(
+            "archive_lost_rows", "Rows that will never be in the archive, by kind and cause.", "kind", "why"
+        )
+        self.archive_files = self._counter("archive_files", "Files put into the archive, by kind.", "kind")
+        self.archive_failures = self._counter("archive_failures", "Files or folders that the archive did not take.")
+        self.archive_waiting_files = self._gauge("archive_waiting_files", "Files that wait to be put into the archive.")
+        self.archive_spool_bytes = self._gauge("archive_spool_bytes", "Bytes of the archive's spool.")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ygs_{name}", text, labels, registry=self.registry)

@@ -10,6 +10,7 @@ import structlog
 
 from yarn_gpu_sched.engine import commands, events
 from yarn_gpu_sched.model.outcome import OutcomeCode
+from yarn_gpu_sched.service.archive import Archiving
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.monitors.fleet import Fleet
@@ -25,7 +26,7 @@ Made = Callable[[float], events.AnyEvent]
 
 
 class Outlets:
-    """Decisions to the link, bindings to files, touched jobs to watchers."""
+    """Decisions to the link, bindings to files, touched jobs to watchers; all of it to the archive, where there is one."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Outlets:
         health_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.metrics = metrics
+        self.archiving: Archiving | None = None
         self._watchers = watchers
         self._bindings = bindings
         self._recording = recording
@@ -59,6 +61,8 @@ class Outlets:
         """Take note of an event that is about to be applied."""
         if self._recording is not None:
             self._recording.record(event)
+        if self.archiving is not None:
+            self.archiving.before(event)
         if isinstance(event, events.ResourceManagerRegistered) and self._preemption_watch is not None:
             self._preemption_watch.begin()
         if isinstance(event, events.OutcomeReported):
@@ -97,6 +101,8 @@ class Outlets:
         """Carry commands out in order. Returns what became at once of those that cannot be sent."""
         undeliverable: list[Made] = []
         for command in todo:
+            if self.archiving is not None:
+                self.archiving.hear(command)
             if isinstance(command, commands.JobTouched):
                 self._watchers.touched(command.job_id)
             elif isinstance(command, commands.AnyDecision):

@@ -9,6 +9,7 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from yarn_gpu_sched.archive import ArchiveError, MissingExtraError
 from yarn_gpu_sched.binding.binding_files import BindingFiles
 from yarn_gpu_sched.engine import Engine, EngineSettings
 from yarn_gpu_sched.journal import Recorder
@@ -16,6 +17,7 @@ from yarn_gpu_sched.model.preemption import Mode
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, gpu_pb2, jobs_pb2, link_pb2, monitor_pb2, preemption_pb2
 from yarn_gpu_sched.service.addresses import Address
+from yarn_gpu_sched.service.archive import Archiving, Around, SpoolInUseError, archiving_of
 from yarn_gpu_sched.service.bindings import Bindings
 from yarn_gpu_sched.service.clock import Clock, LoopClock
 from yarn_gpu_sched.service.cluster import Cluster
@@ -109,6 +111,7 @@ class Service:
             self.fleet,
             self._health_keeper.changed,
         )
+        self.archiving = outlets.archiving = self._archiving()
         self.driver = Driver(self.engine, self.clock, outlets, settings.audit_every_events)
         self.preemption_switch = PreemptionSwitch(self.driver, Mode(settings.preemption), _switch_file(settings))
         self.explaining = Explaining(self.driver, self.clock)
@@ -123,6 +126,12 @@ class Service:
         self._exporter: Exporter | None = None
         self._driving: asyncio.Task[None] | None = None
         self._stopped = False
+
+    def _archiving(self) -> Archiving | None:
+        try:
+            return archiving_of(self.settings, Around(self.engine, self.clock, self.metrics, self.fleet))
+        except (ArchiveError, MissingExtraError, SpoolInUseError) as error:
+            raise CannotStart(f"archive_url: {error}") from error
 
     def _build(self) -> aio.Server:
         server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
@@ -181,6 +190,8 @@ class Service:
         self._idle_watch.start(self.driver.tell)
         self._preemption_watch.start()
         self._reservation_watch.start()
+        if self.archiving is not None:
+            self.archiving.start()
         if self.bindings is not None:
             self.bindings.checkpoints.start(self.driver.tell)
         await self._server.start()
@@ -233,6 +244,8 @@ class Service:
         self._walk.stop()
         self._preemption_watch.stop()
         self._reservation_watch.stop()
+        if self.archiving is not None:
+            await self.archiving.stop()
         if self.bindings is not None:
             await self.bindings.flush(_FLUSH_S)
             await self.bindings.close()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import pydantic
 from pydantic import Field
@@ -50,10 +51,27 @@ def _reserve_after(value: float) -> float:
     return value
 
 
+def _archive_url(text: str) -> str:
+    parts = urlsplit(text)
+    right = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
+    if text and (not right or parts.query or parts.fragment or parts.username is not None):
+        raise ValueError("must be http://host:port or https://host:port, without a path, or empty")
+    return text.rstrip("/")
+
+
+def _hdfs_path(text: str) -> str:
+    names = text.split("/")
+    if names[0] or any(name in ("", ".", "..") for name in names[1:]) or not text.isprintable():
+        raise ValueError("must be an absolute path in HDFS, without the root itself")
+    return text
+
+
 Listen = Annotated[str, pydantic.AfterValidator(_listen)]
 MaybeListen = Annotated[str, pydantic.AfterValidator(_metrics_listen)]
 MaybeAnyListen = Annotated[str, pydantic.AfterValidator(_any_listen)]
 MaybeDirectory = Annotated[str, pydantic.AfterValidator(_absolute)]
+ArchiveUrl = Annotated[str, pydantic.AfterValidator(_archive_url)]
+HdfsPath = Annotated[str, pydantic.AfterValidator(_hdfs_path)]
 
 
 def _setting(default: Any, meaning: str, right: str, **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own
@@ -315,6 +333,42 @@ class Settings(BaseSettings):
         "Quotas and limits of queues hold with `philly` alone; policies that preempt by rules of their own are for replay.",
         "philly, fifo, fifo_strict or sjf",
     )
+
+    archive_url: ArchiveUrl = _setting(
+        "",
+        "WebHDFS address of the NameNode, where what ran is archived below `archive_path`; empty: nowhere.",
+        "http://host:port or https://host:port, without a path, or empty",
+    )
+    archive_path: HdfsPath = _setting(
+        "/yarn-gpu-sched/archive",
+        "Folder in HDFS of this cluster's archive; no other cluster may use the same.",
+        "an absolute path in HDFS, without the root itself",
+    )
+    archive_user: str = _setting(
+        "",
+        "HDFS user of the archive; empty: the login name.",
+        "a user name, or empty",
+        pattern=r"^[A-Za-z0-9._@-]{0,128}$",
+    )
+    archive_spool_dir: MaybeDirectory = _setting(
+        "",
+        "Directory in which rows wait for the archive; empty: `archive` below `state_dir`.",
+        "an absolute path of a directory that can be written, or empty",
+    )
+    archive_spool_mb_max: int = _setting(
+        1_024,
+        "Most MiB of these; then the oldest go, telemetry first, and are counted.",
+        "16 to 1048576",
+        ge=16,
+        le=1 << 20,
+    )
+    archive_retention_days: int = _setting(90, "Days for which the archive keeps files.", "1 to 36500", ge=1, le=36_500)
+
+    @pydantic.model_validator(mode="after")
+    def _check_archive(self) -> "Settings":
+        if self.archive_url and not (self.archive_spool_dir or self.state_dir):
+            raise ValueError("archive_url needs archive_spool_dir, or state_dir: rows wait on the local disk")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _check_backoff(self) -> "Settings":

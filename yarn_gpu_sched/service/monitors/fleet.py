@@ -17,6 +17,7 @@ from yarn_gpu_sched.model.health import Telemetry
 from yarn_gpu_sched.service.checkpoint_watch import Tell
 from yarn_gpu_sched.service.clock import Clock, Timer
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.monitors.means import Means
 from yarn_gpu_sched.service.monitors.orders import Orders, binding_message
 from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry, Idle
 from yarn_gpu_sched.service.refusal import Refusal
@@ -49,6 +50,7 @@ class Fleet:
     """Knows the telemetry and the orders of every server that has, or had, a monitor. Lives on the event loop's thread alone.
 
     ``bound_s``: since when each container has its GPUs, as far as this service knows. ``connected``: monitors that are.
+    ``keeps_means``: whether somebody wants to know how much GPUs were used in a stretch of time.
     """
 
     def __init__(self, engine: Engine, clock: Clock, metrics: Metrics, limits: Limits | None = None) -> None:
@@ -66,6 +68,7 @@ class Fleet:
         self.bound_s: dict[str, float] = {}
         self._rebound: dict[str, dict[str, None]] = {}
         self.connected = 0
+        self.keeps_means = False
         self._complete = False
         self._settled_s = 0.0
         self._settling: Timer | None = None
@@ -98,6 +101,7 @@ class Fleet:
                 host, self._free_memory_mb_max, self.idle.below_percent, self._bad_readings
             )
             known.heard_s = self._clock.now_s()
+            known.means = Means() if self.keeps_means else None
             self._orders[host] = Orders()
             for container in self._engine.containers_on(host):
                 self._rebound.setdefault(container.job_id, {})[container.container_id] = None

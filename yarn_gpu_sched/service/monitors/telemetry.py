@@ -11,6 +11,7 @@ from yarn_gpu_sched.model.health import UNLISTED, Fault, GpuReport, Telemetry, X
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
 from yarn_gpu_sched.service.monitors.believable import impossible, impossible_host
+from yarn_gpu_sched.service.monitors.means import Means
 
 SLOWED_BY_HARDWARE = frozenset({"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
 """NVML's reasons for low clocks that speak of broken cooling or power."""
@@ -48,7 +49,7 @@ class HostTelemetry:
     ``heard_s``: when it last told anything, or was first met. ``unused_since_s``: since when a GPU has not been used, by slot; not
     there: it is used, or nobody can tell. ``lies`` counts samples that were dropped, by field; ``aging`` are the slots whose newest
     one was.
-    A bad reading is passed on ``bad_reports`` times in a row: the engine counts them.
+    A bad reading is passed on ``bad_reports`` times in a row: the engine counts them. ``means``: of use, where somebody wants them.
     """
 
     def __init__(self, host: str, free_memory_mb_max: int, idle_below_percent: int, bad_reports: int = 3) -> None:
@@ -65,6 +66,7 @@ class HostTelemetry:
         self.lies: dict[str, int] = {}
         self.aging: set[int] = set()
         self.silent = False
+        self.means: Means | None = None
         self._free_memory_mb_max = free_memory_mb_max
         self._idle_below_percent = idle_below_percent
         self._bad_reports = bad_reports
@@ -143,6 +145,8 @@ class HostTelemetry:
         self.aging.discard(sample.slot)
         assert self.read_s is not None
         self.samples[sample.slot] = Sample(sample, self.read_s)
+        if self.means is not None:
+            self.means.note(sample.slot, sample.sm_percent if sample.HasField("sm_percent") else None, self.read_s)
         if not sample.HasField("sm_percent") or sample.sm_percent >= self._idle_below_percent:
             self.unused_since_s.pop(sample.slot, None)
         else:
