@@ -21,6 +21,7 @@ from yarn_gpu_sched.cli.preemption_documents import (
     PreviewDocument,
 )
 from yarn_gpu_sched.cli.reservation_documents import ReservationDocument
+from yarn_gpu_sched.cli.usage_documents import UsageDocument
 
 State = Literal["unknown", "pending", "running", "ended"]
 ServerStateName = Literal["unknown", "running", "draining", "unhealthy"]
@@ -381,6 +382,7 @@ DOCUMENTS = (
     IdleDocument,
     MarkDocument,
     DoctorDocument,
+    UsageDocument,
 )
 
 
