@@ -26,6 +26,7 @@ BENCHMARKS = (
     "service_gangs",
     "monitor",
     "fleet",
+    "archive",
     "real_latency",
     "real_streams",
     "real_snapshot",

@@ -15,24 +15,24 @@ USER = "archivist"
 
 
 class Hdfs:
-    """A running HDFS; its folder ``/archive`` belongs to the archive's user."""
+    """A running HDFS; its folder `/archives` belongs to the archive's user."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
         self.url = f"http://127.0.0.1:{_web_port(cluster.folder)}"
+        self.run("dfs", "-mkdir", "-p", "/archives")
+        self.run("dfs", "-chown", USER, "/archives")
 
-    def store(self, root: str = "/archive") -> HdfsStore:
-        return HdfsStore(self.url, root, USER)
+    def root(self, folder: str) -> str:
+        """Name a folder of a test's own."""
+        return f"/archives/{folder}"
+
+    def store(self, folder: str) -> HdfsStore:
+        return HdfsStore(self.url, self.root(folder), USER)
 
     def run(self, *arguments: str) -> str:
         command = [str(self.cluster.folder / "bin" / "hdfs"), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-
-    def make(self, root: str) -> str:
-        """Make a folder of a test's own."""
-        self.run("dfs", "-mkdir", "-p", root)
-        self.run("dfs", "-chown", USER, root)
-        return root
 
 
 def _web_port(folder: Path) -> int:
