@@ -1,5 +1,6 @@
-"""The archive on a real HDFS whose DataNode is killed, whose NameNode is in safe mode, and with a service that is killed:
-nothing is there twice, nothing is lost that was promised, and what may be lost is counted.
+"""The archive on a real HDFS: a DataNode that is killed, safe mode, a spool that is full, a service that is killed.
+
+Nothing is there twice, nothing is lost that was promised, and what may be lost is counted.
 """
 
 from __future__ import annotations

@@ -162,7 +162,13 @@ class Archiving:
         if not self._minutes.done:
             self._timer = self._clock.call_at(self._clock.now_s() + STEP_S, self._step)
             return
+        self._timer = self._clock.call_at(self._clock.now_s(), self._count_borrowed)
+
+    def _count_borrowed(self) -> None:
         self._minutes.count_borrowed(self._minute_s)
+        self._timer = self._clock.call_at(self._clock.now_s(), self._finish)
+
+    def _finish(self) -> None:
         self._end_minute()
         self._wait()
 
