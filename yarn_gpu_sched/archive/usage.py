@@ -37,8 +37,8 @@ def usage(archive: Archive, by: Sequence[str], since: dt.datetime, until: dt.dat
     keys = [BY[name] for name in by]
     sums: dict[tuple[str, ...], list[float]] = {}
     for table in archive.tables(Kind.USE, since, until, [*dict.fromkeys(keys), *_SUMS, "hour"]):
-        for row in rows_of(table):
+        for row in rows_of(table.group_by(keys).aggregate([(name, "sum") for name in _SUMS])):
             total = sums.setdefault(tuple(row[key] for key in keys), [0.0] * len(_SUMS))
             for place, name in enumerate(_SUMS):
-                total[place] += row[name] / HOUR_S
+                total[place] += row[f"{name}_sum"] / HOUR_S
     return [Usage(who, *total) for who, total in sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))]

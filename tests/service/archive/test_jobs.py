@@ -122,6 +122,17 @@ async def test_places_are_those_of_the_most_gpus_at_once(world: ArchiveWorld) ->
     assert sum(len(place["gpus"]) for place in row["places"]) == 4
 
 
+async def test_an_attempt_that_takes_its_containers_over_counts_from_its_begin(world: ArchiveWorld) -> None:
+    start(world)
+    world.pass_s(20.0)
+    world.cluster.submit("j", "gang:2x2", attempt=2, keeps_containers=True, user="ada", submit_time_s=SUBMITTED_S)
+    world.pass_s(10.0)
+    assert world.archiving.book.accounts["j"].gang is not None, "it was looked at"
+    world.cluster.end("j")
+    rows = [(row["attempt"], row["started"], row["gpus"], row["gpu_s"]) for row in await jobs(world)]
+    assert rows == [(1, time(0), 4, 80.0), (2, time(20), 4, 40.0)]
+
+
 async def test_what_the_resource_manager_does_not_tell_of_any_more_is_unseen(world: ArchiveWorld) -> None:
     start(world)
     world.pass_s(20.0)

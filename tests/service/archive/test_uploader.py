@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.archive.test_writer import until, use_rows
+from tests.service.archive.test_writer import files_end_at, until, use_rows
 from tests.service.archive.world import BEGIN_S, HOUR_S, rows_archived, rows_in_spool
 from yarn_gpu_sched.archive import ArchiveError, FileName, FolderStore, Kind
 from yarn_gpu_sched.service.archive import uploader as uploading
 from yarn_gpu_sched.service.archive.spool import Spool
 from yarn_gpu_sched.service.archive.uploader import Uploader
+from yarn_gpu_sched.service.log import configure_logging
 from yarn_gpu_sched.service.metrics import Metrics
 
 DAY_S = 24 * HOUR_S
@@ -49,6 +50,11 @@ class World:
         return float(self.metrics.archive_failures._value.get())
 
 
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    configure_logging("critical")
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     one = World(tmp_path)
@@ -79,6 +85,16 @@ def test_a_closed_file_is_archived_once_and_gone_from_the_spool(world: World) ->
     assert len(rows_archived(world.archive, Kind.USE)) == 3
     assert world.spool.waiting() == []
     assert list((world.archive / "_part").iterdir()) == []
+
+
+def test_a_full_disk_keeps_the_rows_and_leaves_nothing_half(world: World) -> None:
+    world.close_a_file(rows=2_000)
+    with files_end_at(100):
+        world.uploader.round()
+    assert world.failures == 1
+    assert [path.suffix for path in world.spool.directory.glob("use-*")] == [".rows"]
+    world.uploader.round()
+    assert len(rows_archived(world.archive, Kind.USE)) == 2_000
 
 
 def test_what_is_open_is_not_archived(world: World) -> None:

@@ -45,7 +45,7 @@ class Book:
         self._closing: list[_Closing] = []
         self._begun: dict[str, None] = {}
         self._stopped: dict[str, None] = {}
-        self._waited: dict[str, Waited] = {}
+        self._waited: dict[tuple[str, int], Waited] = {}
         self._ended: dict[str, None] = {}
         self._settle_left_s = 0.0
         self._sweep_s: float | None = None
@@ -129,6 +129,8 @@ class Book:
                 self._count(account, at_s)
                 self._closing.append(_Closing(msgspec.structs.replace(account), at_s, ""))
             account.begin_anew(job.attempt, at_s)
+            if account.held:
+                self._begun[job.job_id] = None
         account.user, account.vc, account.name = job.user, job.vc, job.name
         account.submitted_s, account.seen = job.submit_time_s, True
         account.told_s = at_s
@@ -178,11 +180,11 @@ class Book:
         view, account = self._engine.job(job_id), self.accounts.get(job_id)
         if view is not None and account is not None:
             account.gang = view.gang_containers > 0
-            self._waited[job_id] = waited(view)
+            self._waited[job_id, account.attempt] = waited(view)
 
     def _row(self, one: _Closing, view: JobView | None) -> Row:
         account = one.account
-        known = self._waited.pop(account.job_id, None)
+        known = self._waited.pop((account.job_id, account.attempt), None)
         if known is None and view is not None and account.started_s is None:
             known = waited(view)
         outcome = one.outcome or ("preempted" if account.preempted_by else "restarted")
@@ -227,7 +229,7 @@ class Book:
             rows += [(Kind.USE, use_row(account, hour_s, account.hours.pop(hour_s))) for hour_s in ended]
             if account.ended and not account.held and not account.hours:
                 del self.accounts[account.job_id]
-                self._waited.pop(account.job_id, None)
+                self._waited.pop((account.job_id, account.attempt), None)
         return rows
 
 

@@ -192,7 +192,11 @@ class Spool:
     def make_ready(self, closed: Path) -> Path | None:
         """Turn a closed file into Parquet; return that. One without any row goes, and so does one that was dropped meanwhile."""
         ready, part = closed.with_suffix(READY), closed.with_suffix(_TEMPORARY)
-        rows = write_parquet(closed, part)
+        try:
+            rows = write_parquet(closed, part)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
         with self.lock:
             if rows and closed.exists():
                 part.rename(ready)

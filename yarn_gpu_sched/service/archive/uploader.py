@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -86,7 +87,7 @@ class Uploader:
         for path in self._spool.waiting():
             if self._ending.is_set() or failed >= FAILURES_MAX:
                 break
-            failed += not self._succeeds(lambda path=path: self._archive(path))  # type: ignore[misc] # a bound default
+            failed += not self._succeeds(partial(self._archive, path))
         if not failed and self._succeeds(self._retain) and self._failing:
             self._failing = False
             _log.info("archive_reachable")
