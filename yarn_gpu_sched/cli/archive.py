@@ -47,10 +47,21 @@ def _stretch(command: Command) -> Command:
         ),
         click.option("--user", "hdfs_user", default="", metavar="NAME", help="HDFS user.  [default: the login name]"),
         click.option(
-            "--from", "since", type=click.DateTime(_FORMATS), callback=_utc, required=True, help="From then, UTC."
+            "--from",
+            "since",
+            type=click.DateTime(_FORMATS),
+            callback=_utc,
+            required=True,
+            metavar="TIME",
+            help="From then, UTC: 2026-11-01, or 2026-11-01T13:00.",
         ),
         click.option(
-            "--to", "until", type=click.DateTime(_FORMATS), callback=_utc, help="Until then, UTC.  [default: now]"
+            "--to",
+            "until",
+            type=click.DateTime(_FORMATS),
+            callback=_utc,
+            metavar="TIME",
+            help="Until then, likewise.  [default: now]",
         ),
     )
     for option in reversed(options):
