@@ -74,7 +74,7 @@ def use(job_id: str = "j", hours: int = 0, **fields: Any) -> dict[str, Any]:  # 
     }
 
 
-def gpu(server: str = "gpu-1", slot: int = 0, minute: int = 0, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+def gpu(server: str = "gpu-1", slot: int = 0, minute: int = 0, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - cells of a row
     begin = us(BEGIN + minute * dt.timedelta(minutes=1))
     row = {"minute": begin, "server": server, "gpu": slot, "sm_percent": 50.0, "memory_used_mb": 3}
     return {**row, "memory_total_mb": 16_384, "job_id": "j", "vc": "root.research", "idle": False, **fields}

@@ -207,7 +207,7 @@ class Served:
         for job_id in ids:
             rm.submit(job_id, tags=["gang:1x1"], user="ada")
             rm.ask(job_id, 1, gpus=1)
-            rm.wait(lambda job_id=job_id: len(rm.containers(job_id)) == 1, timeout_s=BOUND_S)  # type: ignore[misc] # bound
+            rm.wait(lambda job_id=job_id: len(rm.containers(job_id)) == 1, timeout_s=BOUND_S)  # type: ignore[misc] # bound as a default
         for job_id in ids[: JOBS_A_ROUND // 2]:
             self._end(rm, job_id)
         if wait:
