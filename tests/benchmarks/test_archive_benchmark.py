@@ -8,7 +8,7 @@ from benchmarks import archive
 
 
 def test_a_short_run_gives_every_figure(tmp_path: Path) -> None:
-    figures = {figure.name: figure for figure in archive._Hour(tmp_path, 40).figures(2)}
+    figures = {figure.name: figure for figure in archive._Hour(tmp_path, 40, minutes=2).figures()}
     assert figures["rows of telemetry"].value == 2 * 40 * archive.GPUS
     assert figures["processor, of one core"].limit == archive.CPU_PERCENT_MAX
     assert figures["longest hold of the event loop"].value > 0
