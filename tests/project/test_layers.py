@@ -18,6 +18,7 @@ LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 BOTTOM_TO_TOP = (
     "identity",
     "model",
+    "exporter",
     "binding",
     "placement",
     "policy",

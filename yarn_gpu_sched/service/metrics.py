@@ -24,6 +24,7 @@ class Metrics:
         self.binding_failures = self._counter("binding_failures", "Binding files not written or removed; tried again.")
         self._add_waits_cut_short()
         self._add_monitors()
+        self._add_callers()
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
@@ -84,6 +85,22 @@ class Metrics:
         self.gpus_not_free = self._gauge("gpus_not_free", "GPUs that were given back and are not seen free.")
         self.idle_jobs = self._gauge("idle_jobs", "Running jobs that use none of their GPUs.")
         self.servers_drained = self._gauge("servers_drained", "Servers that an operator drained.")
+
+    def _add_callers(self) -> None:
+        """Add what tells of who calls, and of certificates."""
+        self.refused_calls = self._counter(
+            "refused_calls",
+            "Calls refused for who made them, or that would have changed something, by reason.",
+            "reason",
+        )
+        self.audit_lines = self._counter("audit_lines", "Lines written to the audit log.")
+        self.audit_drops = self._counter("audit_drops", "Lines of the audit log that could not be written.")
+        self.certificate_expires = self._gauge(
+            "certificate_expires_timestamp_seconds", "When a certificate in use expires, seconds since 1970.", "file"
+        )
+        self.tls_reload_failures = self._counter(
+            "tls_reload_failures", "Changes of the TLS files that could not be used: the files before are still in use."
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ygs_{name}", text, labels, registry=self.registry)
