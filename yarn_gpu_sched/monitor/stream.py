@@ -75,8 +75,8 @@ class Stream:
         hello: Callable[[], pb.Hello],
         renew: Callable[[], None],
         carry_out: Callable[[pb.ReportResponse], Awaitable[None]],
-        *,
         jitter: Callable[[], float] = random.random,
+        *,
         tls: TlsFiles | None = None,
     ) -> None:
         self.connected = False

@@ -32,9 +32,14 @@ class Gate(aio.ServerInterceptor):
     """Stands before all handlers of a server: unary and streaming, ours, health and reflection."""
 
     def __init__(
-        self, write: Callable[[Record], None], metrics: Metrics, now: Callable[[], dt.datetime] = utc_now
+        self,
+        write: Callable[[Record], None],
+        metrics: Metrics,
+        called: Callable[[str], None],
+        now: Callable[[], dt.datetime] = utc_now,
     ) -> None:
-        """``write`` takes lines of the audit log; ``now`` is the time by which certificates expire."""
+        """``write`` takes lines of the audit log, ``called`` who calls with TLS; by ``now`` certificates expire."""
+        self._called = called
         self._write = write
         self._metrics = metrics
         self._now = now
@@ -92,6 +97,7 @@ class Gate(aio.ServerInterceptor):
         if refusal is not None:
             self._refused(call, refusal)
             await end_call(context, refusal)
+            raise aio.AbortError  # it could not be told, and must not go on
         return call
 
     def _identify(self, context: Context) -> tuple[Identity | None, str, Refusal | None]:
@@ -99,6 +105,7 @@ class Gate(aio.ServerInterceptor):
         found = context.auth_context()
         if found.get("transport_security_type") == [b"insecure"]:
             return None, "unix" if context.peer().startswith("unix:") else "loopback", None
+        self._called(context.peer())
         own = presented(b"".join(found.get("x509_pem_cert", ())))
         if own.identity is None:
             return None, "unknown", _unknown(own.fault, "NO_IDENTITY")

@@ -12,6 +12,7 @@ from yarn_gpu_sched.exporter import Exporter
 from yarn_gpu_sched.identity import BadCertificate, unix_path
 from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.service.addresses import Address
+from yarn_gpu_sched.service.arrivals import Arrivals
 from yarn_gpu_sched.service.audit_log import AuditLog, UnfitAuditLog, audit_path
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.gate import Gate
@@ -56,7 +57,8 @@ class Listening:
             )
         except (BadCertificate, UnfitAuditLog) as error:
             raise CannotStart(str(error)) from error
-        self.gate = Gate(self.audit.write, metrics)
+        self.arrivals = Arrivals(clock, metrics, self.audit.write)
+        self.gate = Gate(self.audit.write, metrics, self.arrivals.called)
 
     def server(self, calls_max: int) -> aio.Server:
         """Make a server whose every call passes the gate."""
@@ -78,7 +80,9 @@ class Listening:
                 return server.add_insecure_port(str(address)) if free else 0
         if self._settings.has_tls(address):
             assert self.tls is not None, "the settings require it"
-            return server.add_secure_port(str(address), self.tls.credentials())
+            port = server.add_secure_port(str(address), self.tls.credentials(self.arrivals.begins))
+            self.arrivals.ports.add(port)
+            return port
         return server.add_insecure_port(str(address))
 
     def export(self, address: Address) -> Exporter:
@@ -94,11 +98,13 @@ class Listening:
         """Look at certificates now and again."""
         if self.tls is not None:
             self.tls.start()
+            self.arrivals.start()
 
     def close(self) -> None:
         """Write what the audit log has still to be told."""
         if self.tls is not None:
             self.tls.stop()
+            self.arrivals.stop()
         self.audit.close()
 
 

@@ -93,6 +93,9 @@ class Metrics:
             "Calls refused for who made them, or that would have changed something, by reason.",
             "reason",
         )
+        self.tls_handshakes = self._counter(
+            "tls_handshakes", "Connections with TLS that were begun, whatever became of them."
+        )
         self.audit_lines = self._counter("audit_lines", "Lines written to the audit log.")
         self.audit_drops = self._counter("audit_drops", "Lines of the audit log that could not be written.")
         self.certificate_expires = self._gauge(

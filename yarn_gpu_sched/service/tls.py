@@ -40,12 +40,13 @@ class ServiceTls:
         self.material = self._checked()
         self._show()
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """Make what a port is opened with; callers need a certificate of the authority."""
+    def credentials(self, begins: Callable[[], None]) -> grpc.ServerCredentials:
+        """Make what a port is opened with: callers need a certificate. ``begins`` is called for each connection, on any thread."""
         served = self._version
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
             nonlocal served
+            begins()
             self.look()
             with self._lock:
                 if served == self._version:
