@@ -52,12 +52,12 @@ REQUESTS = {"/yarn_gpu_sched.v1.JobsService/WatchJobs": b"no message"}
 
 def served() -> set[str]:
     """List every RPC of every service that is served."""
-    health, reflection = health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR
-    others: list[ServiceDescriptor] = [
-        health.services_by_name["Health"],
-        reflection.services_by_name["ServerReflection"],
-    ]
-    return {f"/{one.full_name}/{method.name}" for one in [*_SERVICES, *others] for method in one.methods}
+    services = {one.full_name: [method.name for method in one.methods] for one in _SERVICES}
+    health = health_pb2.DESCRIPTOR.services_by_name["Health"]
+    services["grpc.health.v1.Health"] = [method.name for method in health.methods]
+    reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    services["grpc.reflection.v1alpha.ServerReflection"] = [method.name for method in reflection.methods]
+    return {f"/{name}/{rpc}" for name, rpcs in services.items() for rpc in rpcs}
 
 
 @pytest_asyncio.fixture

@@ -29,7 +29,8 @@ class Exporter:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, (bare, *_) = found[0]
         kind = type("Server", (_Server,), {"address_family": family, "tls": self._context})
-        self._server: WSGIServer = make_server(str(bare), port, make_wsgi_app(registry), kind, handler_class=_Handler)
+        handler = type("Handler", (_Handler,), {"timeout": TIMEOUT_S})
+        self._server: WSGIServer = make_server(str(bare), port, make_wsgi_app(registry), kind, handler_class=handler)
         self.port = int(self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, name="exporter", daemon=True)
         self._thread.start()
@@ -42,8 +43,6 @@ class Exporter:
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = TIMEOUT_S
-
     def log_message(self, *_: object) -> None:
         """Say nothing of each reading."""
 

@@ -53,8 +53,10 @@ class AuditLog:
         line: dict[str, Any] = {"time": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")}
         line.update((key, value) for key, value in record.items() if value is not None)
         if self._file is None:
-            say = _log.warning if record.get("outcome") == "refused" else _log.info
-            say("audit", **line)
+            if record.get("outcome") == "refused":
+                _log.warning("audit", **line)
+            else:
+                _log.info("audit", **line)
             self._metrics.audit_lines.inc()
             return
         try:
