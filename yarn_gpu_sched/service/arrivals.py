@@ -7,10 +7,12 @@ in the system's own list, and whoever has gone a while later without a call is w
 from __future__ import annotations
 
 import ipaddress
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from yarn_gpu_sched.service.caller import Record
 from yarn_gpu_sched.service.clock import Clock, Timer
@@ -54,9 +56,10 @@ class Arrivals:
 
     def called(self, peer: str) -> None:
         """Take note that a caller was identified."""
+        known = _canonical(peer)
         with self._lock:
-            self._called.add(peer)
-            self._waiting.pop(peer, None)
+            self._called.add(known)
+            self._waiting.pop(known, None)
 
     def start(self) -> None:
         """Look now and again who has gone."""
@@ -116,12 +119,20 @@ def _connected(ports: set[int]) -> Iterator[str]:
 def _peer(remote: bytes) -> str:
     """Name who is at an address as the system writes it: words of 32 bits in the machine's own order, and the port."""
     words, _, port = remote.partition(b":")
-    packed = b"".join(int(words[at : at + 8], 16).to_bytes(4, "little") for at in range(0, len(words), 8))
-    address = ipaddress.ip_address(packed)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return peer_name(mapped or address, int(port, 16))
+    packed = b"".join(int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
+    return _named(ipaddress.ip_address(packed), str(int(port, 16)))
 
 
-def peer_name(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
-    """Name a caller in one way, whichever way gRPC does."""
-    return f"ipv4:{address}:{port}" if address.version == 4 else f"ipv6:[{address}]:{port}"  # noqa: PLR2004 - IP's own
+def _canonical(peer: str) -> str:
+    """Name a caller as `_connected` does, however gRPC names it: with escaped brackets, or IPv4 within IPv6."""
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    try:
+        return _named(ipaddress.ip_address(host.strip("[]")), port)
+    except ValueError:
+        return peer
+
+
+def _named(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: str) -> str:
+    if isinstance(address, ipaddress.IPv4Address):
+        return f"ipv4:{address}:{port}"
+    return f"ipv4:{address.ipv4_mapped}:{port}" if address.ipv4_mapped else f"ipv6:[{address}]:{port}"
