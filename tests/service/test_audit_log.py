@@ -16,6 +16,7 @@ import structlog
 from tests.service.raw_link import BOUND_S
 from yarn_gpu_sched.service import audit_log as module
 from yarn_gpu_sched.service.audit_log import AuditLog, UnfitAuditLog, audit_path
+from yarn_gpu_sched.service.log import configure_logging
 from yarn_gpu_sched.service.metrics import Metrics
 
 
@@ -37,6 +38,7 @@ class Audited:
 
 @pytest.fixture
 def said() -> Iterator[list[Any]]:
+    configure_logging("debug")
     with structlog.testing.capture_logs() as lines:
         yield lines
 

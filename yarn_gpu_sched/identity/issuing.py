@@ -118,8 +118,9 @@ def _purposes(wanted: Wanted) -> list[x509.ObjectIdentifier]:
 def _signer(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     certificate_path, key_path = folder / AUTHORITY_FILE, folder / AUTHORITY_KEY_FILE
     certificate = certificates_of(read_file(certificate_path), certificate_path)[0]
+    pem = read_file(key_path)
     try:
-        key = load_pem_private_key(read_file(key_path), password=None)
+        key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError):
         raise BadCertificate(f"{key_path}: must be an unencrypted key in PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
