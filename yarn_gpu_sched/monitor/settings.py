@@ -185,7 +185,8 @@ class Settings(BaseSettings):
             raise ValueError("push_every_s must be at least read_every_s")
         missing = [key for key in TLS_KEYS if not getattr(self, key)]
         if 0 < len(missing) < len(TLS_KEYS):
-            raise ValueError(f"{missing[0]} must be set too: of {', '.join(TLS_KEYS)} all or none")
+            given = next(key for key in TLS_KEYS if key not in missing)
+            raise ValueError(f"{given} must come with {' and '.join(missing)}: of the three all or none")
         if self.scenario and not self.simulate:
             raise ValueError("scenario must be empty without simulate")
         return self

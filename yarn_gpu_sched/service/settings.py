@@ -352,7 +352,8 @@ class Settings(BaseSettings):
             raise ValueError("backoff_max_s must be at least backoff_min_s")
         missing = [key for key in TLS_KEYS if not getattr(self, key)]
         if 0 < len(missing) < len(TLS_KEYS):
-            raise ValueError(f"{missing[0]} must be set too: of {', '.join(TLS_KEYS)} all or none")
+            given = next(key for key in TLS_KEYS if key not in missing)
+            raise ValueError(f"{given} must come with {' and '.join(missing)}: of the three all or none")
         if self.tls_on_loopback and missing:
             raise ValueError(f"tls_on_loopback must be false without {', '.join(TLS_KEYS)}")
         return self
