@@ -120,6 +120,16 @@ def test_the_library_tells_the_ends_apart(certified: Certified, address: str) ->
         link.register()
 
 
+def test_over_a_unix_socket_nobody_needs_a_certificate(tmp_path: Path) -> None:
+    with real_service(tmp_path, "--listen", f"unix:{tmp_path}/ygs.sock") as address:
+        assert address == f"unix:{tmp_path}/ygs.sock"
+        with Client(address) as client:
+            assert client.cluster().servers == 0
+        assert ygs("jobs", "--service", address).exit_code == 0
+        assert ygs("jobs", "--service", address, YGS_TLS=str(tmp_path / "nowhere")).exit_code == 0, "it needs none"
+    assert ygs("jobs", "--service", "unix:relative").exit_code == 2
+
+
 @pytest.mark.parametrize("target", ["scheduler:7433", "10.0.0.1:7433", "0.0.0.0:7433", "[::]:7433"])
 def test_the_library_sends_nothing_in_plain_text_beyond_this_machine(target: str) -> None:
     with pytest.raises(ValueError, match="is neither loopback nor a Unix socket: it needs TLS"):

@@ -107,6 +107,12 @@ async def test_nobody_speaks_for_another_server(certified: Certified, service: S
     assert line["why"] == sentence
 
 
+@pytest.mark.parametrize("host", ["gpu-2", "gpu-1.example", "gpu-1.other.org", "gpu-10", "gpu"])
+async def test_nor_for_one_that_nobody_has_named_yet(certified: Certified, service: Service, host: str) -> None:
+    code, _ = await spoken(certified, service, "gpu-1.example.org", host)
+    assert code is Code.PERMISSION_DENIED
+
+
 async def test_a_monitor_that_came_first_is_asked_again_once_its_server_is_known(
     certified: Certified, service: Service
 ) -> None:

@@ -61,7 +61,7 @@ def check_name(engine: Engine, named: str, host: str) -> None:
     """Require that a certificate's name is that of a server, in any case, short or full; raises `Refusal`.
 
     A short name that servers of several domains have is none of theirs. Of a server that the resource manager has not named yet
-    its monitor is believed if the names agree as far as both go; it is asked again with every message.
+    its monitor is believed if the names are the same, short or full; it is asked again with every message.
     """
     meant = engine.host_named(named)
     if meant == host if meant or engine.has_host(host) else _agree(named.lower(), host.lower()):
@@ -70,7 +70,8 @@ def check_name(engine: Engine, named: str, host: str) -> None:
 
 
 def _agree(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+    """Tell whether two names are the same, or one is the other's first part."""
+    return one == other or one == other.partition(".")[0] or other == one.partition(".")[0]
 
 
 def address_of(peer: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
