@@ -28,6 +28,7 @@ Code = grpc.StatusCode
 CHECKPOINT = "/yarn_gpu_sched.v1.PreemptionService/ReportCheckpoint"
 SWITCH = "/yarn_gpu_sched.v1.PreemptionService/SetPreemptionMode"
 MARK = "/yarn_gpu_sched.v1.GpuService/Mark"
+REPORT = "/yarn_gpu_sched.v1.MonitorService/Report"
 GET = "/yarn_gpu_sched.v1.ClusterService/GetCluster"
 
 
@@ -174,6 +175,30 @@ async def test_what_operators_do_is_audited_with_before_and_after(certified: Cer
     refused = await certified.until_audited(outcome="refused", reason="UNKNOWN_SERVER")
     assert (refused["rpc"], refused["code"]) == (MARK, "NOT_FOUND")
     assert len([line for line in certified.lines() if line["rpc"] == MARK]) == 2, "a dry run changes nothing"
+
+
+async def test_where_everybody_may_connect_loopback_has_tls_too(tmp_path: Path) -> None:
+    certified = Certified(tmp_path)
+    async with serving(certified.settings(listen="0.0.0.0:0", tls_on_loopback=False)) as service:
+        async with calling(certified, service.port, certified.issue(Role.READER)) as channel:
+            assert (await answer(channel, GET))[0] is Code.OK
+        async with aio.insecure_channel(f"127.0.0.1:{service.port}") as channel:
+            assert (await answer(channel, GET))[0] is Code.UNAVAILABLE
+
+
+async def test_where_monitors_connect_nothing_else_is_served_and_the_same_table_holds(tmp_path: Path) -> None:
+    certified = Certified(tmp_path)
+    settings = certified.settings(listen="127.0.0.1:0", monitor_listen="0.0.0.0:0", tls_on_loopback=False)
+    async with serving(settings) as service:
+        async with calling(certified, service.monitor_port, certified.issue(Role.MONITOR, "gpu-1")) as channel:
+            await RawMonitor(channel).hello("gpu-1")
+            assert (await answer(channel, GET))[0] is Code.UNIMPLEMENTED
+        async with calling(certified, service.monitor_port, certified.issue(Role.OPERATOR)) as channel:
+            assert (await answer(channel, REPORT))[:2] == (Code.PERMISSION_DENIED, "ROLE_NOT_PERMITTED")
+        async with calling(certified, service.monitor_port, None) as channel:
+            assert (await answer(channel, REPORT))[0] is Code.UNAVAILABLE
+        async with aio.insecure_channel(f"127.0.0.1:{service.monitor_port}") as channel:
+            assert (await answer(channel, REPORT))[0] is Code.UNAVAILABLE
 
 
 async def test_over_loopback_without_tls_whoever_calls_may_do_everything(tmp_path: Path) -> None:
