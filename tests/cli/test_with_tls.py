@@ -72,7 +72,7 @@ def await_so(condition: Callable[[], bool]) -> None:
 def ygs(*arguments: str, **environment: str) -> Ended:
     ended = run_in_terminal(*arguments, environment=environment)
     shown = COLOUR.sub("", ended.shown)
-    if ended.exit_code == 0:
+    if ended.exit_code == 0 and "--json" not in arguments:
         assert max(map(len, shown.splitlines())) <= 80
     return Ended(ended.exit_code, " ".join(shown.split()))
 
@@ -105,6 +105,14 @@ def test_who_is_not_known_is_asked_for_a_certificate(certified: Certified, addre
     assert "name your certificate's folder by --tls or YGS_TLS" in without.shown
     nothing = ygs("jobs", "--service", address, "--tls", str(certified.folder / "nowhere"))
     assert (nothing.exit_code, "certificate.pem: cannot be read: No such file" in nothing.shown) == (6, True)
+
+
+def test_the_doctor_asks_the_service_as_who_is_named(certified: Certified, address: str) -> None:
+    reader = str(certified.issue(Role.READER).certificate.parent)
+    told = ygs("doctor", "--json", "--service", address, "--tls", reader)
+    assert told.exit_code in (0, 1), told.shown
+    assert "the service: " not in told.shown, "it is reached"
+    assert ygs("doctor", "--service", "scheduler.example.org:7433").exit_code == 2
 
 
 def test_the_library_tells_the_ends_apart(certified: Certified, address: str) -> None:

@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from yarn_gpu_sched.cli.doctor_documents import DoctorDocument
 from yarn_gpu_sched.cli.certs_documents import CertificatesDocument
+from yarn_gpu_sched.cli.doctor_documents import DoctorDocument
 from yarn_gpu_sched.cli.gpu_documents import IdleDocument, MarkDocument, ServerInShortDocument, TopDocument
 from yarn_gpu_sched.cli.preemption_documents import (
     CheckpointDocument,

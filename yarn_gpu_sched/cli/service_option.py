@@ -79,17 +79,25 @@ def target(service: str | None) -> str:
     return service or before or DEFAULT_TARGET
 
 
-@contextmanager
-def connected(service: str | None) -> Iterator[Client]:
-    """Open a client of the service; its errors become one sentence and an exit code."""
-    address, tls = target(service), tls_files()
+def checked_tls(address: str) -> TlsFiles | None:
+    """Return the files that were named; end the command where an address needs some, or they cannot be used."""
+    tls = tls_files()
     if tls is None and plain_refusal(address):
         raise click.UsageError(
             f"{address} is not on this machine: name your certificate's folder by --tls or YGS_TLS, for example --tls ~/.ygs"
         )
     try:
-        client = Client(address, tls=tls, timeout_s=TIMEOUT_S)
+        if tls is not None and not is_unix(address):
+            tls.read()
     except BadCertificate as error:
         raise CommandError(str(error), ExitCode.CONFIGURATION) from error
+    return tls
+
+
+@contextmanager
+def connected(service: str | None) -> Iterator[Client]:
+    """Open a client of the service; its errors become one sentence and an exit code."""
+    address, tls = target(service), checked_tls(target(service))
+    client = Client(address, tls=tls, timeout_s=TIMEOUT_S)
     with service_errors(address, tls=tls is not None), client:
         yield client
