@@ -35,7 +35,7 @@ def test_every_setting_with_its_default_meaning_and_range() -> None:
 
 def test_every_series_with_its_meaning() -> None:
     wanted = []
-    for metric in ShownCollector(lambda: Shown("gpu1")).collect():
+    for metric in ShownCollector(lambda: Shown("gpu1", certificate_expires_s=1.0)).collect():
         total = "_total" if metric.type == "counter" else ""
         wanted.append([f"`{metric.name}{total}`", metric.documentation])
     assert rows("| series | meaning") == wanted

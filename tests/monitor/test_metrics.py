@@ -119,7 +119,7 @@ def test_the_collector_can_be_registered() -> None:
 
 
 def test_who_connects_and_asks_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("yarn_gpu_sched.monitor.metrics.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("yarn_gpu_sched.exporter.exporter.TIMEOUT_S", 0.05)
     exporter = Exporter("127.0.0.1:0", lambda: Shown("gpu1"))
     try:
         with socket.create_connection(("127.0.0.1", exporter.port), timeout=10) as connection:

@@ -42,6 +42,19 @@ def test_what_is_excluded_is_a_list() -> None:
         ("service", "7433", "must be host:port"),
         ("service", "a:0", "must be host:port"),
         ("service", "a:65536", "must be host:port"),
+        (
+            "service",
+            "scheduler:7433",
+            "must be on loopback, for example 127.0.0.1, without tls_certificate, tls_key and",
+        ),
+        ("service", "unix:relative", "must be unix: and an absolute path"),
+        ("metrics_listen", "0.0.0.0:9400", "must be on loopback, for example 127.0.0.1, without tls_certificate"),
+        ("tls_certificate", "relative", "must be an absolute path"),
+        (
+            "tls_key",
+            "/key.pem",
+            "tls_key must come with tls_certificate and tls_authority: of the three all or none",
+        ),
         ("host", "a b", "must be a host name"),
         ("state_dir", "relative", "must be an absolute path"),
         ("binding_dir", "/a\0b", "without NUL"),
@@ -69,6 +82,19 @@ def test_each_wrong_value_is_named_with_what_would_be_right(key: str, value: obj
     assert problem.place == "command line"
     assert problem.key == "--" + key.replace("_", "-")
     assert right in problem.right
+
+
+def test_with_certificates_it_may_call_and_listen_anywhere() -> None:
+    settings = load_settings(
+        service="scheduler:7433",
+        metrics_listen="0.0.0.0:9400",
+        tls_certificate="/c.pem",
+        tls_key="/k.pem",
+        tls_authority="/a.pem",
+    )
+    assert settings.tls_files is not None
+    assert list(map(str, settings.tls_files.paths)) == ["/c.pem", "/k.pem", "/a.pem"]
+    assert load_settings(service="unix:/run/ygs.sock").tls_files is None
 
 
 def test_all_that_is_wrong_is_named_at_once_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

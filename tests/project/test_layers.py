@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "yarn_gpu_sched"
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 BOTTOM_TO_TOP = (
+    "identity",
     "model",
+    "exporter",
     "binding",
     "placement",
     "policy",
@@ -81,6 +83,8 @@ def test_empty_rooms_keep_the_contracts(skeleton: Path) -> None:
         ("client", "yarn_gpu_sched.engine", "The client library knows the protocol alone"),
         ("engine", "yarn_gpu_sched.binding", "Whatever decides has no clock"),
         ("binding", "yarn_gpu_sched.model", "The format of binding files knows no other room"),
+        ("engine", "yarn_gpu_sched.identity", "Whatever decides has no clock"),
+        ("identity", "grpc", "Identities know no connection"),
         ("monitor", "yarn_gpu_sched.engine", "The node monitor does not import the engine"),
     ],
 )

@@ -65,7 +65,7 @@ def test_every_reason_of_a_refusal() -> None:
     reasons = set()
     for call in calls("Refusal"):
         reasons |= {text for text in constants(call.args) if re.fullmatch("[A-Z_]+", text)}
-    for helper in ("_precondition", "_refused"):
+    for helper in ("_precondition", "_refused", "_unknown"):
         for call in calls(helper):
             reasons |= {text for text in constants(call.args) if re.fullmatch("[A-Z_]+", text)}
     reasons |= {"TOO_MUCH_UNREAD", "TOO_MUCH_UNANSWERED"}
@@ -76,6 +76,7 @@ def test_every_reason_of_a_refusal() -> None:
         "TOO_MANY_WATCHERS",
         "READS_TOO_SLOWLY",
         "UNKNOWN_SERVER",
+        "OTHER_USER",
     }
     told = set(re.findall("`([A-Z_]+)`", TEXT.partition("| reason | status")[2].partition("\n\n")[0]))
     told |= {row[0].strip("`") for row in rows("| refused | status")} - {"IMPOSSIBLE_SAMPLE"}

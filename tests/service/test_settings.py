@@ -112,6 +112,13 @@ WRONG = {
     'listen = "example.org:7433"': "must be a loopback address",
     "listen = 7433": "must be host:port",
     'metrics_listen = "[::]:9433"': "must be a loopback address",
+    'monitor_listen = "0.0.0.0:7434"': "without tls_certificate, tls_key and tls_authority: what is not encrypted stays",
+    'listen = "unix:relative"': "must be unix: and an absolute path",
+    'monitor_listen = "unix:/a/b"': "must be host:port",
+    'tls_key = "/k.pem"': "tls_key must come with tls_certificate and tls_authority: of the three all or none",
+    "tls_on_loopback = true": "tls_on_loopback must be false without tls_certificate, tls_key, tls_authority",
+    'audit_log = "audit.jsonl"': "must be an absolute path",
+    "audit_files_max = 1": "must be 2 to 1000",
     'binding_dir = "bindings"': "must be an absolute path",
     'recorder_dir = "./record"': "must be an absolute path",
     'binding_dir = "/bind\\u0000ings"': "must be a path without NUL",
@@ -146,6 +153,31 @@ def test_what_is_wrong_in_a_file(file: Path, line: str) -> None:
 @pytest.mark.parametrize("value", [0, 1, 31_536_000])
 def test_reservations_come_never_or_within_a_bound(value: int) -> None:
     assert load_settings(reserve_after_s=value).reserve_after_s == value
+
+
+TLS = 'tls_certificate = "/c.pem"\ntls_key = "/k.pem"\ntls_authority = "/a.pem"\n'
+
+
+@pytest.mark.parametrize("key", ["listen", "monitor_listen", "metrics_listen"])
+def test_with_certificates_it_may_be_listened_anywhere_and_tls_is_spoken_there(file: Path, key: str) -> None:
+    file.write_text(f'{key} = "0.0.0.0:7433"\n{TLS}')
+    assert check_config(file) == []
+    settings = load_settings(file)
+    addresses = {"listen": settings.address, "monitor_listen": settings.monitor_address}
+    address = {**addresses, "metrics_listen": settings.metrics_address}[key]
+    assert address is not None
+    assert settings.has_tls(address)
+    file.write_text(f'{key} = "scheduler:7433"\n{TLS}')
+    assert "must be a numeric address" in check_config(file)[0].right
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "unix:/run/ygs.sock", "[::1]:0"])
+def test_on_this_machine_there_is_none_unless_it_is_asked_for(file: Path, listen: str) -> None:
+    file.write_text(f'listen = "{listen}"\n{TLS}')
+    settings = load_settings(file)
+    assert not settings.has_tls(settings.address)
+    asked = load_settings(file, tls_on_loopback="true")
+    assert asked.has_tls(asked.address) is not listen.startswith("unix:")
 
 
 def test_a_backoff_that_ends_before_it_begins(file: Path) -> None:

@@ -99,7 +99,7 @@ async def test_another_servers_name_is_refused_over_a_real_stream_and_counted() 
 
 
 async def test_monitors_of_other_machines_reach_nothing_but_what_is_theirs() -> None:
-    settings = Settings(listen="127.0.0.1:0", monitor_listen="0.0.0.0:0", local_monitors=True)
+    settings = Settings(listen="127.0.0.1:0", monitor_listen="127.0.0.1:0", local_monitors=True)
     one = Service(settings, FakeClock(0.0))
     await one.start()
     try:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from yarn_gpu_sched.model.preemption import Mode
-from yarn_gpu_sched.service.server import CannotStart, _switch_file
+from yarn_gpu_sched.service.listening import CannotStart
+from yarn_gpu_sched.service.server import _switch_file
 from yarn_gpu_sched.service.settings import Settings
 from yarn_gpu_sched.service.switch_file import Damaged, Switch, SwitchFile, UnfitStateDirectory
 

@@ -18,7 +18,7 @@ from yarn_gpu_sched.cli.documents import (
 from yarn_gpu_sched.cli.exits import CommandError, ExitCode
 from yarn_gpu_sched.cli.jobs import as_json
 from yarn_gpu_sched.cli.output import console, print_json, table, text
-from yarn_gpu_sched.cli.service_option import service_option, target
+from yarn_gpu_sched.cli.service_option import address_option, target
 from yarn_gpu_sched.cli.text import clean
 from yarn_gpu_sched.embedded import (
     DEFAULT_HADOOP,
@@ -83,7 +83,7 @@ def _settings(_context: click.Context, _parameter: click.Parameter, pairs: tuple
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A Hadoop setting.")
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C and take the cluster down then.")
 @dry_run_option
-@service_option
+@address_option
 def up(  # noqa: PLR0913 - one parameter an option
     *,
     folder: Path | None,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     cls=LazyGroup,
     lazy={
         "ack": "marks:ack",
+        "certs": "certs:certs",
         "checkpoint": "preemption:checkpoint",
         "cluster": "cluster:cluster",
         "config": "serve:config",
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="yarn-gpu-sched", prog_name="ygs")
-@partial(service_option, envvar="YGS_SERVICE")
+@partial(service_option, envvar="YGS_SERVICE", tls_envvar="YGS_TLS")
 @click.pass_context
 def ygs(context: click.Context, service: str | None) -> None:
     """Gang scheduling of GPUs for a YARN cluster.

@@ -13,7 +13,7 @@ from yarn_gpu_sched.cli.doctor_documents import DoctorDocument, ExaminedDocument
 from yarn_gpu_sched.cli.exits import ExitCode
 from yarn_gpu_sched.cli.jobs import as_json
 from yarn_gpu_sched.cli.output import console, print_json, text
-from yarn_gpu_sched.cli.service_option import service_option, target
+from yarn_gpu_sched.cli.service_option import checked_tls, service_option, target
 from yarn_gpu_sched.client import Client
 from yarn_gpu_sched.doctor import CHECKS, Installation, OpenClient, Places, Result, Verdict, examine
 
@@ -81,7 +81,8 @@ def doctor(  # noqa: PLR0913 - one parameter an option
 
 
 def _opener(address: str) -> OpenClient:
-    return lambda timeout_s: Client(address, timeout_s=timeout_s, attempts_max=2)
+    tls = checked_tls(address)
+    return lambda timeout_s: Client(address, tls=tls, timeout_s=timeout_s, attempts_max=2)
 
 
 def _documented(results: Iterator[Result]) -> Counter[Verdict]:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from yarn_gpu_sched.cli.certs_documents import CertificatesDocument
 from yarn_gpu_sched.cli.doctor_documents import DoctorDocument
 from yarn_gpu_sched.cli.gpu_documents import IdleDocument, MarkDocument, ServerInShortDocument, TopDocument
 from yarn_gpu_sched.cli.preemption_documents import (
@@ -383,6 +384,7 @@ DOCUMENTS = (
     MarkDocument,
     DoctorDocument,
     UsageDocument,
+    CertificatesDocument,
 )
 
 

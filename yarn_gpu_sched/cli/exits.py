@@ -41,14 +41,17 @@ class CommandError(click.ClickException):
 
 
 @contextmanager
-def service_errors(target: str) -> Iterator[None]:
-    """Turn what the service at ``target`` answers into a `CommandError`."""
+def service_errors(target: str, *, tls: bool = False) -> Iterator[None]:
+    """Turn what the service at ``target`` answers into a `CommandError`; ``tls``: it may have refused our certificate."""
     try:
         yield
     except UnavailableError as error:
-        raise CommandError(
-            f"no service answers at {target} ({error}); is `ygs serve` running?", _code(error)
-        ) from error
+        ask = (
+            "is `ygs serve` running, and does it take this certificate (`ygs certs show`)?"
+            if tls
+            else "is `ygs serve` running?"
+        )
+        raise CommandError(f"no service answers at {target} ({error}); {ask}", _code(error)) from error
     except ServiceError as error:
         raise CommandError(str(error), _code(error)) from error
 

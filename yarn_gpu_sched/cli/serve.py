@@ -24,8 +24,8 @@ CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
 def serve(path: Path | None, **flags: str | None) -> None:
     """Run the scheduling service until SIGTERM or Ctrl-C.
 
-    Every flag is also a key of the settings file and a YGS_… variable. It listens on loopback only. Exit codes: 0
-    stopped, 1 cannot start, 6 wrong settings, 70 failed while running.
+    Every flag is also a key of the settings file and a YGS_… variable. Beyond this machine it listens with TLS only. Exit
+    codes: 0 stopped, 1 cannot start, 6 wrong settings, 70 failed while running.
     """
     click.get_current_context().exit(run(_load(path, flags)))
 

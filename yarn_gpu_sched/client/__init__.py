@@ -11,6 +11,7 @@ from yarn_gpu_sched.client.client import Client
 from yarn_gpu_sched.client.errors import (
     DeadlineError,
     FieldViolation,
+    ForbiddenError,
     InvalidRequestError,
     LinkFullError,
     LinkLostError,
@@ -22,6 +23,7 @@ from yarn_gpu_sched.client.errors import (
 )
 from yarn_gpu_sched.client.fake import FakeResourceManager
 from yarn_gpu_sched.client.link import ResourceManagerLink
+from yarn_gpu_sched.identity import TlsFiles
 
 __all__ = [
     "DEFAULT_TARGET",
@@ -29,6 +31,7 @@ __all__ = [
     "DeadlineError",
     "FakeResourceManager",
     "FieldViolation",
+    "ForbiddenError",
     "InvalidRequestError",
     "LinkFullError",
     "LinkLostError",
@@ -37,5 +40,6 @@ __all__ = [
     "RejectedError",
     "ResourceManagerLink",
     "ServiceError",
+    "TlsFiles",
     "UnavailableError",
 ]

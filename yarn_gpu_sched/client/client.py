@@ -25,6 +25,8 @@ from yarn_gpu_sched.protocol.v1 import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from yarn_gpu_sched.identity import TlsFiles
+
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -39,12 +41,20 @@ class Client:
 
     Safe to share between threads.
 
-    ``target`` is host:port. ``timeout_s`` bounds every call together with its repetitions;
+    ``target`` is host:port, or ``unix:/path``; beyond this machine it needs ``tls``, the files of who calls.
+    ``timeout_s`` bounds every call together with its repetitions;
     ``attempts_max`` bounds these. Every method raises a `ServiceError` of
     `yarn_gpu_sched.client.errors`. Answers are the protocol's own messages.
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET, *, timeout_s: float = 10.0, attempts_max: int = 4) -> None:
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        tls: TlsFiles | None = None,
+        timeout_s: float = 10.0,
+        attempts_max: int = 4,
+    ) -> None:
         if timeout_s <= 0:
             raise ValueError(f"timeout_s {timeout_s} must be above 0")
         if attempts_max < 1:
@@ -52,7 +62,7 @@ class Client:
         self.target = target
         self._timeout_s = timeout_s
         self._attempts_max = attempts_max
-        self._channel = open_channel(target)
+        self._channel = open_channel(target, tls)
         self._jobs = jobs_pb2_grpc.JobsServiceStub(self._channel)
         self._cluster = cluster_pb2_grpc.ClusterServiceStub(self._channel)
         self._gpus = gpu_pb2_grpc.GpuServiceStub(self._channel)

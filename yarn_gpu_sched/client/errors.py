@@ -73,6 +73,10 @@ class RejectedError(ServiceError):
     """The state forbids it: an older epoch, an ended session, a message out of order."""
 
 
+class ForbiddenError(ServiceError):
+    """The caller may not do that, or the service does not know who it is (docs/security.md)."""
+
+
 class OverloadedError(ServiceError):
     """A bound was reached: too many watchers, a reader that is too slow, a message too large."""
 
@@ -94,6 +98,8 @@ _BY_CODE: dict[grpc.StatusCode, type[ServiceError]] = {
     grpc.StatusCode.FAILED_PRECONDITION: RejectedError,
     grpc.StatusCode.ABORTED: RejectedError,
     grpc.StatusCode.RESOURCE_EXHAUSTED: OverloadedError,
+    grpc.StatusCode.PERMISSION_DENIED: ForbiddenError,
+    grpc.StatusCode.UNAUTHENTICATED: ForbiddenError,
 }
 
 

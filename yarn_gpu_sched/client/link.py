@@ -22,6 +22,8 @@ from yarn_gpu_sched.protocol.v1 import decision_pb2, link_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from yarn_gpu_sched.identity import TlsFiles
+
 PROTOCOL_VERSION = 1
 CHANGES_WAITING_MAX = 65_536
 
@@ -32,10 +34,10 @@ class ResourceManagerLink:
     ``epoch`` is one higher at each activation of the resource manager, ``start_time_ms`` (since
     1970; default now) orders equal epochs. ``settle_s`` (0 to 3600) is how long after activation
     the servers seen do not yet count as all there are. One thread may send while another reads
-    decisions. At most ``changes_max`` changes wait to be sent.
+    decisions. At most ``changes_max`` changes wait to be sent. ``tls``: as with `Client`; the role is resource-manager.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first go by their names
         self,
         target: str = DEFAULT_TARGET,
         *,
@@ -44,6 +46,7 @@ class ResourceManagerLink:
         start_time_ms: int | None = None,
         settle_s: float = 0.0,
         agent: str = "yarn_gpu_sched.client",
+        tls: TlsFiles | None = None,
         changes_max: int = CHANGES_WAITING_MAX,
     ) -> None:
         self._since_s = time.monotonic()
@@ -56,7 +59,7 @@ class ResourceManagerLink:
             agent=agent,
         )
         self._changes_max = changes_max
-        self._channel = open_channel(target)
+        self._channel = open_channel(target, tls)
         self._session: Session | None = None
         self._lock = threading.Lock()
 

@@ -14,6 +14,7 @@ import structlog
 from yarn_gpu_sched.monitor import messages
 from yarn_gpu_sched.monitor.assigned import NodeManagerWatch
 from yarn_gpu_sched.monitor.bindings import Bindings, Rules
+from yarn_gpu_sched.monitor.certificate import CertificateWatch
 from yarn_gpu_sched.monitor.checkpoints import LOOK_S, Checkpoints
 from yarn_gpu_sched.monitor.delta import Delta, Look
 from yarn_gpu_sched.monitor.metrics import GpuShown, Shown
@@ -65,7 +66,9 @@ class Agent:
         self.delta = Delta(self.ring, self.slots, settings.free_memory_mb_max, clock.now_s())
         rules = Rules(settings.binding_names, settings.free_memory_mb_max)
         self.bindings = Bindings(_directory(settings.binding_dir), self.slots, rules, self.fresh, self._refused)
-        self.stream = Stream(settings.service, self.ring, clock, self.hello, self.delta.renew, self._carry_out)
+        tell = (self.hello, self.delta.renew, self._carry_out)
+        self.stream = Stream(settings.service, self.ring, clock, *tell, tls=settings.tls_files)
+        self.certificate = CertificateWatch(settings.tls_files) if settings.tls_files else None
         self.strays = Strays()
         self.node_manager = NodeManagerWatch(settings.node_manager, self.slots) if settings.node_manager else None
         self.shown = Shown(settings.host_name)
@@ -98,6 +101,8 @@ class Agent:
         if self.node_manager is not None:
             await self._ask_node_manager(self.node_manager)
             parts.append(self._watch_node_manager(self.node_manager))
+        if self.certificate is not None:
+            parts.append(self.certificate.run(self._clock))
         async with asyncio.TaskGroup() as group:
             for part in parts:
                 group.create_task(part)
@@ -288,6 +293,7 @@ class Agent:
                 "ygs_monitor_strays": self._strays_seen,
                 "ygs_monitor_read_age_seconds": self._clock.now_s() - (self.ring.read_s or 0.0),
             },
+            certificate_expires_s=self.certificate.expires_s if self.certificate else None,
             bad_fields=dict(self._bad_fields),
             failed_reads=dict(self._failed_reads),
         )

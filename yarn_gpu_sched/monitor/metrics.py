@@ -6,22 +6,21 @@ What is not available has no sample: never a zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from yarn_gpu_sched import exporter
+from yarn_gpu_sched.identity import TlsFiles, is_loopback
 from yarn_gpu_sched.monitor.reading import GpuReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GPU_LABELS = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "slot", "job_id", "container_id", "vc")
-
-TIMEOUT_S = 10.0
-"""Seconds that a reader of the metrics may take between two bytes."""
 
 GpuValue = Callable[["GpuShown"], float | None]
 
@@ -44,6 +43,7 @@ class Shown(msgspec.Struct, frozen=True):
     gpus: tuple[GpuShown, ...] = ()
     counts: Mapping[str, float] = {}
     levels: Mapping[str, float] = {}
+    certificate_expires_s: float | None = None
     bad_fields: Mapping[tuple[int, str], int] = {}
     failed_reads: Mapping[str, int] = {}
 
@@ -110,6 +110,10 @@ class ShownCollector(Collector):
             yield CounterMetricFamily(name, meaning, value=shown.counts.get(name, 0))
         for name, meaning in LEVELS.items():
             yield GaugeMetricFamily(name, meaning, value=shown.levels.get(name, 0))
+        if shown.certificate_expires_s is not None:
+            meaning = "When the monitor's certificate expires, seconds since 1970; without TLS no sample."
+            name = "ygs_monitor_certificate_expires_timestamp_seconds"
+            yield GaugeMetricFamily(name, meaning, value=shown.certificate_expires_s)
         failed = CounterMetricFamily("ygs_monitor_reads_failed", "Readings that failed, by cause.", labels=["cause"])
         for cause, count in sorted(shown.failed_reads.items()):
             failed.add_metric([cause], count)
@@ -139,22 +143,15 @@ def _labels(host: str, shown: GpuShown) -> list[str]:
 
 
 class Exporter:
-    """An HTTP server for what is shown. OSError if the port is in use.
+    """An HTTP server for what is shown. OSError if the port is in use; beyond loopback it needs ``tls``."""
 
-    Who is connected and says nothing is let go after a while: each is a thread.
-    """
-
-    def __init__(self, listen: str, shown: Callable[[], Shown]) -> None:
+    def __init__(self, listen: str, shown: Callable[[], Shown], tls: TlsFiles | None = None) -> None:
         host, _, port = listen.rpartition(":")
         registry = CollectorRegistry()
         registry.register(ShownCollector(shown))
-        self._server, self._thread = start_http_server(int(port), host.strip("[]"), registry=registry)
-        handler: Any = self._server.RequestHandlerClass
-        self._server.RequestHandlerClass = type("Handler", (handler,), {"timeout": TIMEOUT_S})
-        self.port = int(self._server.server_port)
+        self._serving = exporter.Exporter(host, int(port), registry, None if is_loopback(host) else tls)
+        self.port = self._serving.port
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.close()

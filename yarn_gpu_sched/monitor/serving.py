@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from yarn_gpu_sched.binding import UnfitDirectory
+from yarn_gpu_sched.identity import BadCertificate
 from yarn_gpu_sched.monitor.agent import Agent
 from yarn_gpu_sched.monitor.child import ChildReader, reader_argv
 from yarn_gpu_sched.monitor.clock import LoopClock
@@ -41,8 +42,10 @@ def run(settings: Settings) -> int:
     try:
         if settings.scenario:
             load(Path(settings.scenario), len(parse(settings.simulate)))
+        if settings.tls_files:
+            settings.tls_files.read()  # what cannot be used from the start is said at the start
         return asyncio.run(_watch(settings))
-    except (OSError, UnfitDirectory, BadScenario) as error:
+    except (OSError, UnfitDirectory, BadScenario, BadCertificate) as error:
         sys.stderr.write(f"ygs monitor: {error}\n")
         return EXIT_CANNOT_START
 
@@ -59,7 +62,7 @@ async def _watch(settings: Settings) -> int:
         stack.push_async_callback(reader.close)
         stack.callback(agent.close)
         if settings.metrics_listen:
-            exporter = Exporter(settings.metrics_listen, lambda: agent.shown)
+            exporter = Exporter(settings.metrics_listen, lambda: agent.shown, settings.tls_files)
             stack.callback(exporter.close)
         _log.info("monitor_started", host=settings.host_name, service=settings.service)
         return await _run_until(stopping, agent)

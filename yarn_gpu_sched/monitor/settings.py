@@ -11,6 +11,7 @@ import pydantic
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from yarn_gpu_sched.identity import TlsFiles, is_local, is_unix, unix_path
 from yarn_gpu_sched.monitor.simulated.spec import parse
 
 ENVIRONMENT_PREFIX = "YGS_MONITOR_"
@@ -18,18 +19,31 @@ HOST_CHARACTERS_MAX = 253
 _PORT_MAX = 65_535
 
 
-def _address(text: str) -> str:
+TLS_KEYS = ("tls_certificate", "tls_key", "tls_authority")
+"""The settings that make TLS possible, together."""
+
+
+def _local_or_tls(text: str, about: pydantic.ValidationInfo) -> str:
+    if not is_local(text) and not all(about.data.get(key) for key in TLS_KEYS):
+        right = "must be on loopback, for example 127.0.0.1, without tls_certificate, tls_key and tls_authority"
+        raise ValueError(f"{right}: what is not encrypted stays on this machine")
+    return text
+
+
+def _address(text: str, about: pydantic.ValidationInfo) -> str:
+    if is_unix(text):
+        return f"unix:{unix_path(text)}"
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
         raise ValueError("must be host:port, for example 127.0.0.1:7433")
-    return text
+    return _local_or_tls(text, about)
 
 
-def _listen(text: str) -> str:
+def _listen(text: str, about: pydantic.ValidationInfo) -> str:
     host, _, port = text.rpartition(":")
     if text and (not host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX):
         raise ValueError("must be host:port, for example 127.0.0.1:9400, or empty")
-    return text
+    return _local_or_tls(text, about) if text else ""
 
 
 def _host(text: str) -> str:
@@ -70,8 +84,22 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, validate_default=True)
 
+    # The files of TLS come first: whether they are there decides which addresses may be used.
+    tls_certificate: Directory = _setting(
+        "",
+        "This monitor's certificate in PEM, of ygs://monitor/HOST; empty: no TLS.",
+        "an absolute path, or empty; all three of TLS or none",
+    )
+    tls_key: Directory = _setting("", "The key of that certificate.", "an absolute path of a PEM file, or empty")
+    tls_authority: Directory = _setting(
+        "",
+        "Whose certificate the service needs.",
+        "an absolute path of a PEM file with one authority or more, or empty",
+    )
     service: Annotated[str, pydantic.AfterValidator(_address)] = _setting(
-        "127.0.0.1:7433", "Where the scheduling service listens.", "host:port"
+        "127.0.0.1:7433",
+        "Where the scheduling service listens; beyond loopback and Unix sockets with TLS.",
+        "host:port, or unix:/absolute/path",
     )
     host: Annotated[str, pydantic.AfterValidator(_host)] = _setting(
         "", "Name of this server as YARN knows it; empty: this host's own name.", "a host name, or empty"
@@ -143,7 +171,9 @@ class Settings(BaseSettings):
         "http://host:port, or empty",
     )
     metrics_listen: Annotated[str, pydantic.AfterValidator(_listen)] = _setting(
-        "", "Where Prometheus may read; empty: nowhere.", "host:port, or empty"
+        "",
+        "Where Prometheus may read; empty: nowhere. Beyond loopback it needs a certificate of tls_authority.",
+        "host:port, or empty",
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "Least severe log line that is written.", "debug, info, warning or error"
@@ -153,9 +183,18 @@ class Settings(BaseSettings):
     def _check(self) -> Self:
         if self.push_every_s < self.read_every_s:
             raise ValueError("push_every_s must be at least read_every_s")
+        missing = [key for key in TLS_KEYS if not getattr(self, key)]
+        if 0 < len(missing) < len(TLS_KEYS):
+            given = next(key for key in TLS_KEYS if key not in missing)
+            raise ValueError(f"{given} must come with {' and '.join(missing)}: of the three all or none")
         if self.scenario and not self.simulate:
             raise ValueError("scenario must be empty without simulate")
         return self
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """What TLS needs, if there is any."""
+        return TlsFiles(*(Path(getattr(self, key)) for key in TLS_KEYS)) if self.tls_certificate else None
 
     @property
     def host_name(self) -> str:

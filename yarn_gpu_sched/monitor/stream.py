@@ -16,6 +16,7 @@ import grpc.aio
 import msgspec
 import structlog
 
+from yarn_gpu_sched.identity import BadCertificate, TlsFiles, is_unix
 from yarn_gpu_sched.monitor.clock import Clock
 from yarn_gpu_sched.monitor.ring import Ring
 from yarn_gpu_sched.protocol.bad_field import shown
@@ -66,7 +67,7 @@ class Stream:
     ``hello`` makes its first message, ``renew`` puts a whole account into the ring, ``carry_out`` does what the service orders.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is told, what it tells, and what tests and TLS need
         self,
         target: str,
         ring: Ring,
@@ -75,6 +76,8 @@ class Stream:
         renew: Callable[[], None],
         carry_out: Callable[[pb.ReportResponse], Awaitable[None]],
         jitter: Callable[[], float] = random.random,
+        *,
+        tls: TlsFiles | None = None,
     ) -> None:
         self.connected = False
         self.pushes_total = 0
@@ -89,24 +92,33 @@ class Stream:
         self._renew = renew
         self._carry_out = carry_out
         self._jitter = jitter
+        self._tls = tls
         self._why = ""
 
     async def run(self) -> None:
         """Keep a stream open until cancelled."""
         pause_s = BACKOFF_MIN_S
-        async with grpc.aio.insecure_channel(self._target, options=_OPTIONS) as channel:
-            while True:
-                began_s = self._clock.now_s()
-                try:
+        while True:
+            began_s = self._clock.now_s()
+            try:
+                async with self._channel() as channel:
                     await self._report(channel)
-                except (Broken, grpc.aio.AioRpcError) as error:
-                    self._lost(error)
-                if self._clock.now_s() - began_s >= STEADY_S:
-                    pause_s = BACKOFF_MIN_S
-                await self._clock.wait(pause_s * (0.5 + self._jitter() / 2))
-                pause_s = min(pause_s * 2, BACKOFF_MAX_S)
+            except (Broken, grpc.aio.AioRpcError, BadCertificate) as error:
+                self._lost(error)
+            if self._clock.now_s() - began_s >= STEADY_S:
+                pause_s = BACKOFF_MIN_S
+            await self._clock.wait(pause_s * (0.5 + self._jitter() / 2))
+            pause_s = min(pause_s * 2, BACKOFF_MAX_S)
 
-    def _lost(self, error: Broken | grpc.aio.AioRpcError) -> None:
+    def _channel(self) -> grpc.aio.Channel:
+        """Make the way to the service, with the certificate that the files hold now. Raises `BadCertificate`."""
+        if self._tls is None or is_unix(self._target):
+            return grpc.aio.insecure_channel(self._target, options=_OPTIONS)
+        material = self._tls.read()
+        credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
+        return grpc.aio.secure_channel(self._target, credentials, options=_OPTIONS)
+
+    def _lost(self, error: Broken | grpc.aio.AioRpcError | BadCertificate) -> None:
         """Say once why the service does not hear us; again only when it is another cause."""
         why = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.aio.AioRpcError) else str(error)
         if why != self._why:

@@ -5,7 +5,8 @@ may be a `FakeClock`. Settings come from `load_settings`; `check_config` checks 
 """
 
 from yarn_gpu_sched.service.clock import Clock, FakeClock, LoopClock
-from yarn_gpu_sched.service.server import CannotStart, Service
+from yarn_gpu_sched.service.listening import CannotStart
+from yarn_gpu_sched.service.server import Service
 from yarn_gpu_sched.service.serving import run
 from yarn_gpu_sched.service.settings import Settings
 from yarn_gpu_sched.service.settings_files import BadSettings, Problem, check_config, load_settings

@@ -1,20 +1,41 @@
-"""Addresses to listen on: loopback only, until callers are authenticated, except for monitors."""
+"""Addresses to listen on: without TLS loopback and Unix sockets alone."""
 
 import ipaddress
 
 import msgspec
 
+from yarn_gpu_sched.identity import is_loopback, is_unix, unix_path
+
 _PORT_MAX = 65_535
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A numeric host and a port; port 0 is chosen by the system."""
+    """A numeric host and a port, which 0 lets the system choose; or ``unix:/path`` and no port."""
 
     host: str
-    port: int
+    port: int = 0
 
     def __str__(self) -> str:
+        if self.unix:
+            return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def unix(self) -> bool:
+        """Whether it is a Unix socket."""
+        return is_unix(self.host)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect, by an address."""
+        return not self.unix and is_loopback(self.host)
+
+
+def listening(text: str, *, tls: bool, unix: bool = False) -> Address:
+    """Read where to listen; ValueError, in one sentence, if it is none, or is not on this machine alone and there is no TLS."""
+    if unix and is_unix(text):
+        return Address(f"unix:{unix_path(text)}")
+    return anywhere(text) if tls else loopback(text)
 
 
 def anywhere(text: str) -> Address:
@@ -33,10 +54,10 @@ def loopback(text: str) -> Address:
         address = ipaddress.ip_address(host)
     except ValueError:
         raise ValueError(f"must be a loopback address, 127.0.0.1 or [::1], not {host!a}") from None
-    if not address.is_loopback:
+    if not is_loopback(host):
         raise ValueError(
-            f"must be a loopback address, 127.0.0.1 or [::1], not {host}: the service has no"
-            " authentication yet and listens on this machine only"
+            f"must be a loopback address, 127.0.0.1 or [::1], not {host}, without tls_certificate, tls_key and tls_authority:"
+            " what is not encrypted stays on this machine"
         )
     return Address(str(address), port)
 

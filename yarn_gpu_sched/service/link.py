@@ -16,6 +16,7 @@ from grpc import aio
 from yarn_gpu_sched import __version__
 from yarn_gpu_sched.protocol.convert import PROTOCOL_VERSIONS, BadField, registration
 from yarn_gpu_sched.protocol.v1 import link_pb2
+from yarn_gpu_sched.service.caller import current_call
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.handlers import Context, begin_answering, readable
@@ -41,7 +42,12 @@ class Link:
         except Refusal as refusal:
             _log.warning("resource_manager_refused", reason=refusal.reason, why=refusal.sentence)
             raise
-        await _Stream(self._driver, self._clock, session, context).serve()
+        call = current_call()
+        call.began("registered", **_named(session))
+        try:
+            await _Stream(self._driver, self._clock, session, context).serve()
+        finally:
+            call.ended(_why(session), **_named(session))
 
     async def _admit(self, context: Context) -> Session:
         first = await self._first(context)
@@ -66,6 +72,16 @@ class Link:
             reading.cancel()
             silent.cancel()
         return _registering(reading.result())
+
+
+def _named(session: Session) -> dict[str, object]:
+    who = session.registration
+    return {"cluster_id": who.cluster_id, "epoch": who.epoch, "session_id": session.session_id}
+
+
+def _why(session: Session) -> str:
+    refusal = session.ended.result() if session.ended.done() and not session.ended.cancelled() else None
+    return refusal.sentence if refusal is not None else "the stream was closed"
 
 
 def _setter(future: "asyncio.Future[None]") -> Callable[[], None]:

@@ -25,6 +25,7 @@ class Metrics:
         self._add_waits_cut_short()
         self._add_monitors()
         self._add_archive()
+        self._add_callers()
         self.pass_s = self._histogram("pass_seconds", "Duration of one pass.")
         self.outcome_s = self._histogram("outcome_seconds", "From a decision to its outcome.")
         self.queue_depth = self._gauge("queue_depth", "What waits in a queue.", "queue")
@@ -96,6 +97,25 @@ class Metrics:
         self.archive_failures = self._counter("archive_failures", "Files or folders that the archive did not take.")
         self.archive_waiting_files = self._gauge("archive_waiting_files", "Files that wait to be put into the archive.")
         self.archive_spool_bytes = self._gauge("archive_spool_bytes", "Bytes of the archive's spool.")
+
+    def _add_callers(self) -> None:
+        """Add what tells of who calls, and of certificates."""
+        self.refused_calls = self._counter(
+            "refused_calls",
+            "Calls refused for who made them, or that would have changed something, by reason.",
+            "reason",
+        )
+        self.tls_handshakes = self._counter(
+            "tls_handshakes", "Connections with TLS that were begun, whatever became of them."
+        )
+        self.audit_lines = self._counter("audit_lines", "Lines written to the audit log.")
+        self.audit_drops = self._counter("audit_drops", "Lines of the audit log that could not be written.")
+        self.certificate_expires = self._gauge(
+            "certificate_expires_timestamp_seconds", "When a certificate in use expires, seconds since 1970.", "file"
+        )
+        self.tls_reload_failures = self._counter(
+            "tls_reload_failures", "Changes of the TLS files that could not be used: the files before are still in use."
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ygs_{name}", text, labels, registry=self.registry)

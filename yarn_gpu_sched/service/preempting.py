@@ -6,6 +6,7 @@ import grpc
 
 from yarn_gpu_sched.engine import events
 from yarn_gpu_sched.engine.views import JobView
+from yarn_gpu_sched.identity import Role
 from yarn_gpu_sched.model.job import JobState
 from yarn_gpu_sched.protocol.bad_field import BadField
 from yarn_gpu_sched.protocol.bounds import (
@@ -20,6 +21,7 @@ from yarn_gpu_sched.protocol.convert import preemption_message, preview_message,
 from yarn_gpu_sched.protocol.enums import PREEMPTION_MODE_NUMBERS, PREEMPTION_MODES, known
 from yarn_gpu_sched.protocol.fitting import fitting
 from yarn_gpu_sched.protocol.v1 import preemption_pb2
+from yarn_gpu_sched.service.caller import Call, current_call
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.preemption_switch import PreemptionSwitch
@@ -60,6 +62,10 @@ class Preempting:
         if not why and not request.dry_run:
             raise BadField("reason", request.reason, f"1 to {REASON_CHARACTERS_MAX} characters that say why")
         turned = self._switch.foretell(mode) if request.dry_run else await self._switch.turn(mode, why, by)
+        if not request.dry_run:
+            current_call().acted(
+                "switched", before=turned.before.value, after=mode.value, reason=one_line(why), by=one_line(by)
+            )
         spared, left_out = fitting(map(victim_message, turned.spared))
         return preemption_pb2.SetPreemptionModeResponse(
             before=PREEMPTION_MODE_NUMBERS[turned.before],
@@ -89,13 +95,29 @@ class Preempting:
         """Note that what a job has done until now is safe, if it still runs when it is this report's turn."""
         job_id = checked_id("job_id", request.job_id)
         noted: list[int] = []
+        call = current_call()
 
         def make(now_s: float) -> Sequence[events.AnyEvent]:
-            noted.append(_running(self._engine.job(job_id), request).job.attempt)
+            view = _own(self._engine.job(job_id), call)
+            noted.append(_running(view, request).job.attempt)
             return [events.CheckpointReported(now_s=now_s, job_id=job_id)]
 
         await self._driver.tell(make)
+        call.acted("reported", job_id=job_id, attempt=noted[0])
         return preemption_pb2.ReportCheckpointResponse(attempt=noted[0])
+
+
+def _own(view: JobView | None, call: Call) -> JobView | None:
+    """Require that a submitter speaks of a job of its own user."""
+    if (
+        view is not None
+        and call.identity is not None
+        and call.has_role(Role.SUBMITTER)
+        and view.job.user != call.identity.name
+    ):
+        sentence = f"{call.identity} may not speak for jobs of user {view.job.user!a}"
+        raise Refusal(grpc.StatusCode.PERMISSION_DENIED, sentence, "OTHER_USER")
+    return view
 
 
 def _running(view: JobView | None, request: preemption_pb2.ReportCheckpointRequest) -> JobView:

@@ -1,6 +1,7 @@
 """How a call ends when it cannot be served: a status, a sentence, and details for programs."""
 
 import contextlib
+from contextvars import ContextVar
 from typing import Any
 
 import grpc
@@ -12,6 +13,8 @@ from grpc_status import rpc_status
 from yarn_gpu_sched.protocol.convert import BadField
 
 DOMAIN = "yarn-gpu-sched"
+
+_ended_by: ContextVar["Refusal | None"] = ContextVar("ygs_ended_by", default=None)
 
 
 class Refusal(Exception):  # noqa: N818 - it ends a call, which is not always an error of ours
@@ -62,6 +65,12 @@ async def end_call(context: aio.ServicerContext[Any, Any], refusal: Refusal) -> 
 
     A caller that reads nothing may be gone before it could be told.
     """
+    _ended_by.set(refusal)
     status = rpc_status.to_status(refusal.status())
     with contextlib.suppress(aio.InternalError):
         await context.abort(status.code, status.details, status.trailing_metadata)
+
+
+def refusal_of() -> Refusal | None:
+    """Return what ended the call that this task serves; None if nothing did."""
+    return _ended_by.get()

@@ -12,9 +12,9 @@ from grpc_reflection.v1alpha import reflection
 from yarn_gpu_sched.archive import ArchiveError, MissingExtraError
 from yarn_gpu_sched.binding.binding_files import BindingFiles
 from yarn_gpu_sched.engine import Engine, EngineSettings
+from yarn_gpu_sched.exporter import Exporter
 from yarn_gpu_sched.journal import Recorder
 from yarn_gpu_sched.model.preemption import Mode
-from yarn_gpu_sched.protocol.bounds import MESSAGE_BYTES_MAX
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, gpu_pb2, jobs_pb2, link_pb2, monitor_pb2, preemption_pb2
 from yarn_gpu_sched.service.addresses import Address
 from yarn_gpu_sched.service.archive import Archiving, Around, SpoolInUseError, archiving_of
@@ -23,11 +23,11 @@ from yarn_gpu_sched.service.clock import Clock, LoopClock
 from yarn_gpu_sched.service.cluster import Cluster
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.explaining import Explaining
-from yarn_gpu_sched.service.exporter import Exporter
 from yarn_gpu_sched.service.gauges import Gauges
 from yarn_gpu_sched.service.handlers import Methods, service_handler
 from yarn_gpu_sched.service.jobs import Jobs
 from yarn_gpu_sched.service.link import Link
+from yarn_gpu_sched.service.listening import CannotStart, Listening
 from yarn_gpu_sched.service.metrics import Metrics
 from yarn_gpu_sched.service.monitors.fleet import Fleet, Limits
 from yarn_gpu_sched.service.monitors.gpus import Gpus
@@ -48,22 +48,9 @@ from yarn_gpu_sched.service.walk import Walk
 from yarn_gpu_sched.service.watch import Watchers
 
 CALLS_MAX = 256 + MONITORS_MAX
-STREAMS_PER_CONNECTION_MAX = 128
 _FLUSH_S = 2.0
 
 _log = structlog.get_logger(__name__)
-
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
-    ("grpc.so_reuseport", 0),  # a second service on the same port must fail, not share it
-    # A peer that pings every 10 s is welcome; one that went away is noticed.
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-)
 
 _SERVICES = tuple(
     file.services_by_name[name]
@@ -77,10 +64,6 @@ _SERVICES = tuple(
     )
 )
 _MONITORS = _SERVICES[-1]
-
-
-class CannotStart(RuntimeError):  # noqa: N818 - a name that says what is wrong
-    """The service cannot start; the text says why in one sentence."""
 
 
 class Service:
@@ -120,6 +103,7 @@ class Service:
         self._health = health.aio.HealthServicer()
         speakers = Speakers(self.clock, any_local=settings.local_monitors)
         self._monitors = MonitorLink(self.engine, self.clock, self.metrics, self.fleet, speakers)
+        self._listening = Listening(settings, self.clock, self.metrics)
         self._server = self._build()
         self._monitor_server = self._build_for_monitors() if settings.monitor_listen else None
         self.monitor_port = 0
@@ -134,7 +118,7 @@ class Service:
             raise CannotStart(f"archive_url: {error}") from error
 
     def _build(self) -> aio.Server:
-        server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        server = self._listening.server(CALLS_MAX)
         limits = SessionLimits(self.settings.outbound_mb_max << 20, self.settings.unanswered_max)
         link = Link(self.driver, self.clock, limits)
         jobs = Jobs(self.engine, self.clock)
@@ -172,16 +156,18 @@ class Service:
 
     def _build_for_monitors(self) -> aio.Server:
         """Make a server that knows nothing but what monitors tell."""
-        server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MONITORS_MAX)
+        server = self._listening.server(MONITORS_MAX)
         server.add_generic_rpc_handlers((service_handler(_MONITORS, {"Report": self._monitors.report}),))
         return server
 
     async def start(self) -> None:
         """Listen. Raises `CannotStart`."""
-        self.port = self._listen(self._server, self.settings.address, "listen")
+        self.port = self._listening.open(self._server, self.settings.address, "listen")
         if self._monitor_server is not None and self.settings.monitor_address is not None:
-            self.monitor_port = self._listen(self._monitor_server, self.settings.monitor_address, "monitor_listen")
+            address = self.settings.monitor_address
+            self.monitor_port = self._listening.open(self._monitor_server, address, "monitor_listen")
         self._export()
+        self._listening.start()
         self._walk.start()
         self._driving = asyncio.create_task(self.driver.run())
         await self.preemption_switch.restore()
@@ -200,27 +186,20 @@ class Service:
             _log.info("monitors_listening", port=self.monitor_port)
         for name in ("", *(service.full_name for service in _SERVICES)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        _log.info("listening", address=str(Address(self.settings.address.host, self.port)))
+        _log.info("listening", address=str(Address(self.settings.address.host, self.port)), tls=self.tls)
 
     def _export(self) -> None:
         address = self.settings.metrics_address
         if address is None:
             return
-        try:
-            self._exporter = Exporter(address, self.metrics.registry)
-        except OSError as error:
-            raise CannotStart(f"metrics_listen: {address} cannot be listened on: {error.strerror}") from error
+        self._exporter = self._listening.export(address)
         self._gauges.start()
         _log.info("metrics_listening", address=str(Address(address.host, self._exporter.port)))
 
-    def _listen(self, server: aio.Server, address: Address, setting: str) -> int:
-        try:
-            port = server.add_insecure_port(str(address))
-        except RuntimeError:
-            port = 0
-        if port == 0:
-            raise CannotStart(f"{setting}: {address} is in use or cannot be listened on")
-        return port
+    @property
+    def tls(self) -> bool:
+        """Whether it listens with TLS."""
+        return self.settings.has_tls(self.settings.address)
 
     async def wait_failed(self) -> None:
         """Return only when the driver is gone, which it never should be."""
@@ -257,6 +236,7 @@ class Service:
             self._exporter.close()
         self.preemption_switch.close()
         await self._health_keeper.close()
+        self._listening.close()
         _log.info("stopped")
 
     async def _stop_driver(self) -> None:

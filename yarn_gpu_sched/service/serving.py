@@ -8,8 +8,9 @@ import structlog
 
 from yarn_gpu_sched.binding.binding_files import UnfitDirectory
 from yarn_gpu_sched.service.garbage import Garbage
+from yarn_gpu_sched.service.listening import CannotStart
 from yarn_gpu_sched.service.log import configure_logging
-from yarn_gpu_sched.service.server import CannotStart, Service
+from yarn_gpu_sched.service.server import Service
 from yarn_gpu_sched.service.settings import Settings
 
 EXIT_STOPPED = 0

@@ -8,9 +8,13 @@ import pydantic
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from yarn_gpu_sched.service.addresses import Address, anywhere, loopback
+from yarn_gpu_sched.identity import TlsFiles
+from yarn_gpu_sched.service.addresses import Address, listening
 
 ENVIRONMENT_PREFIX = "YGS_"
+
+TLS_KEYS = ("tls_certificate", "tls_key", "tls_authority")
+"""The settings that make TLS possible, together."""
 
 SECONDS_MIN = 0.001
 """Least seconds of a timer, where there is one."""
@@ -19,16 +23,16 @@ RESERVE_AFTER_MIN_S = 1.0
 """Least seconds before places are kept, where any are."""
 
 
-def _listen(text: str) -> str:
-    return str(loopback(text))
+def _has_tls(about: pydantic.ValidationInfo) -> bool:
+    return all(about.data.get(key) for key in TLS_KEYS)
 
 
-def _metrics_listen(text: str) -> str:
-    return str(loopback(text)) if text else ""
+def _listen(text: str, about: pydantic.ValidationInfo) -> str:
+    return str(listening(text, tls=_has_tls(about), unix=True))
 
 
-def _any_listen(text: str) -> str:
-    return str(anywhere(text)) if text else ""
+def _maybe_listen(text: str, about: pydantic.ValidationInfo) -> str:
+    return str(listening(text, tls=_has_tls(about))) if text else ""
 
 
 def _absolute(text: str) -> str:
@@ -67,8 +71,8 @@ def _hdfs_path(text: str) -> str:
 
 
 Listen = Annotated[str, pydantic.AfterValidator(_listen)]
-MaybeListen = Annotated[str, pydantic.AfterValidator(_metrics_listen)]
-MaybeAnyListen = Annotated[str, pydantic.AfterValidator(_any_listen)]
+MaybeListen = Annotated[str, pydantic.AfterValidator(_maybe_listen)]
+MaybeFile = Annotated[str, pydantic.AfterValidator(_absolute)]
 MaybeDirectory = Annotated[str, pydantic.AfterValidator(_absolute)]
 ArchiveUrl = Annotated[str, pydantic.AfterValidator(_archive_url)]
 HdfsPath = Annotated[str, pydantic.AfterValidator(_hdfs_path)]
@@ -83,13 +87,30 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, validate_default=True)
 
+    # The files of TLS come first: whether they are there decides where it may be listened.
+    tls_certificate: MaybeFile = _setting(
+        "",
+        "The service's certificate in PEM, of ygs://service/NAME, with the host names by which it is called; empty: no TLS.",
+        "an absolute path, or empty; all three of TLS or none",
+    )
+    tls_key: MaybeFile = _setting("", "The key of that certificate.", "an absolute path of a PEM file, or empty")
+    tls_authority: MaybeFile = _setting(
+        "", "Whose certificates callers need.", "an absolute path of a PEM file with one authority or more, or empty"
+    )
+    tls_on_loopback: bool = _setting(
+        default=False,
+        meaning="Whether loopback addresses have TLS too; else whoever is on this machine may do everything there.",
+        right="true or false; true only with the three files",
+    )
     listen: Listen = _setting(
         "127.0.0.1:7433",
-        "Where the service listens.",
-        "host:port on loopback; port 0 is chosen by the system",
+        "Where the service listens. Without TLS on loopback or a Unix socket only, where callers may do everything.",
+        "host:port with a numeric host, where port 0 is chosen by the system, or unix:/absolute/path",
     )
     metrics_listen: MaybeListen = _setting(
-        "", "Where Prometheus may read; empty: nowhere.", "host:port on loopback, or empty"
+        "",
+        "Where Prometheus may read; empty: nowhere. Beyond loopback it needs a certificate of tls_authority.",
+        "host:port with a numeric host, or empty",
     )
     binding_dir: MaybeDirectory = _setting(
         "",
@@ -269,11 +290,20 @@ class Settings(BaseSettings):
         "empty: it does not.",
         "an absolute path of a directory that can be written, or empty",
     )
-    monitor_listen: MaybeAnyListen = _setting(
+    audit_log: MaybeFile = _setting(
+        "",
+        "File of the audit log; empty: `audit.jsonl` in state_dir, and without that the ordinary log.",
+        "an absolute path, or empty",
+    )
+    audit_file_mb_max: int = _setting(
+        16, "Size in MiB at which a new file of the audit log begins.", "1 to 4096", ge=1, le=4096
+    )
+    audit_files_max: int = _setting(8, "Files of the audit log that are kept.", "2 to 1000", ge=2, le=1_000)
+    monitor_listen: MaybeListen = _setting(
         "",
         "Where node monitors of other machines may connect, beside `listen`; empty: nowhere. It takes nothing but what "
-        "monitors tell of the servers that they call from, and is not encrypted.",
-        "a numeric host:port, or empty",
+        "monitors tell of their own servers. Beyond loopback it has TLS.",
+        "host:port with a numeric host, or empty",
     )
     local_monitors: bool = _setting(
         default=False,
@@ -371,22 +401,37 @@ class Settings(BaseSettings):
         return self
 
     @pydantic.model_validator(mode="after")
-    def _check_backoff(self) -> "Settings":
+    def _check(self) -> "Settings":
         if self.backoff_max_s < self.backoff_min_s:
             raise ValueError("backoff_max_s must be at least backoff_min_s")
+        missing = [key for key in TLS_KEYS if not getattr(self, key)]
+        if 0 < len(missing) < len(TLS_KEYS):
+            given = next(key for key in TLS_KEYS if key not in missing)
+            raise ValueError(f"{given} must come with {' and '.join(missing)}: of the three all or none")
+        if self.tls_on_loopback and missing:
+            raise ValueError(f"tls_on_loopback must be false without {', '.join(TLS_KEYS)}")
         return self
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """What TLS needs, if there is any."""
+        return TlsFiles(*(Path(getattr(self, key)) for key in TLS_KEYS)) if self.tls_certificate else None
+
+    def has_tls(self, address: Address) -> bool:
+        """Whether TLS is spoken at an address."""
+        return not address.unix and (not address.loopback or self.tls_on_loopback)
 
     @property
     def address(self) -> Address:
         """Where to listen."""
-        return loopback(self.listen)
+        return listening(self.listen, tls=bool(self.tls_files), unix=True)
 
     @property
     def monitor_address(self) -> Address | None:
         """Where monitors of other machines may connect."""
-        return anywhere(self.monitor_listen) if self.monitor_listen else None
+        return listening(self.monitor_listen, tls=bool(self.tls_files)) if self.monitor_listen else None
 
     @property
     def metrics_address(self) -> Address | None:
         """Where Prometheus may read."""
-        return loopback(self.metrics_listen) if self.metrics_listen else None
+        return listening(self.metrics_listen, tls=bool(self.tls_files)) if self.metrics_listen else None

@@ -22,6 +22,7 @@ from yarn_gpu_sched.client.errors import (
 from yarn_gpu_sched.client.fake.commit import RefusedError, commit, refuse, requeue, stop, warn
 from yarn_gpu_sched.client.fake.world import KnownJob, World
 from yarn_gpu_sched.client.link import ResourceManagerLink
+from yarn_gpu_sched.identity import TlsFiles
 from yarn_gpu_sched.protocol.v1 import (
     ask_pb2,
     container_pb2,
@@ -49,7 +50,7 @@ class FakeResourceManager:
     none, reports the outcome, and registers again when the link is lost, until `close`. Every
     other method may be called from any thread and before `start` too. Containers live until
     `release`, `end` or `remove_server`. ``decisions`` holds what arrived and its outcome, the
-    latest last, bounded.
+    latest last, bounded. ``tls``: as with `ResourceManagerLink`.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class FakeResourceManager:
         cluster_id: str = "fake",
         epoch: int = 1,
         settle_s: float = 0.0,
+        tls: TlsFiles | None = None,
     ) -> None:
-        self._target, self._cluster_id, self._settle_s = target, cluster_id, settle_s
+        self._target, self._cluster_id, self._settle_s, self._tls = target, cluster_id, settle_s, tls
         self.epoch = epoch
         self.decisions: deque[tuple[decision_pb2.Decision, decision_pb2.Outcome]] = deque(maxlen=DECISIONS_KEPT_MAX)
         self._world = World()
@@ -298,6 +300,7 @@ class FakeResourceManager:
             epoch=self.epoch,
             settle_s=self._settle_s,
             agent="FakeResourceManager",
+            tls=self._tls,
         )
 
     def _say(self, changes: Sequence[link_pb2.Change]) -> None:

@@ -23,6 +23,7 @@ from yarn_gpu_sched.protocol.bounds import (
 from yarn_gpu_sched.protocol.enums import MARK_ACTIONS, known
 from yarn_gpu_sched.protocol.health import host_message
 from yarn_gpu_sched.protocol.v1 import gpu_pb2
+from yarn_gpu_sched.service.caller import current_call
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.monitors.fleet import Fleet
@@ -110,11 +111,26 @@ class Gpus:
         if dry_run:
             look()
             return answer
+        before = self._marks(host)
         await self._driver.tell(make)
+        current_call().acted(
+            action.value, before=before, after=self._marks(host), host=host, gpu=slot, reason=mark.why, by=mark.by
+        )
         _log.info("marked", action=action.value, host=host, gpu=slot, why=mark.why, by=mark.by)
         answer.not_kept_because = one_line(await self._keeper.keep())
         answer.kept = not answer.not_kept_because
         return answer
+
+    def _marks(self, host: str) -> dict[str, object]:
+        """Say what stands of a server and its GPUs now, for the audit log."""
+        views, _ = self._engine.hosts(only=host)
+        if not views:
+            return {}
+        view = views[0]
+        return {
+            "drained": view.record.drained is not None,
+            "gpus": {str(one.gpu.slot): one.gpu.health.value for one in view.gpus},
+        }
 
     def _running_on(self, host: str, slot: int | None) -> list[str]:
         views, _ = self._engine.hosts(only=host)

@@ -17,6 +17,7 @@ from yarn_gpu_sched.engine import Engine, events
 from yarn_gpu_sched.protocol.bad_field import BadField
 from yarn_gpu_sched.protocol.bounds import one_line
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
+from yarn_gpu_sched.service.caller import current_call
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.handlers import Context, begin_answering, readable
 from yarn_gpu_sched.service.metrics import Metrics
@@ -24,7 +25,7 @@ from yarn_gpu_sched.service.monitors.believable import checked_hello, checked_te
 from yarn_gpu_sched.service.monitors.fleet import Fleet
 from yarn_gpu_sched.service.monitors.news import news_of
 from yarn_gpu_sched.service.monitors.orders import Orders
-from yarn_gpu_sched.service.monitors.speakers import Speakers
+from yarn_gpu_sched.service.monitors.speakers import Speakers, check_name
 from yarn_gpu_sched.service.monitors.telemetry import HostTelemetry
 from yarn_gpu_sched.service.refusal import Refusal
 
@@ -70,9 +71,12 @@ class MonitorLink:
         stream = self._streams[host] = _Stream(self, context, known, orders)
         _log.info("monitor_connected", host=host, agent=one_line(hello.agent), gpus=len(hello.cards))
         self._fleet.connected = len(self._streams)
+        call = current_call()
+        call.began("connected", host=host)
         try:
             await stream.serve(hello)
         finally:
+            call.ended(stream.why, host=host)
             if self._streams.get(host) is stream:
                 del self._streams[host]
             self._fleet.connected = len(self._streams)
@@ -97,7 +101,11 @@ class MonitorLink:
             raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, sentence, "NO_HELLO")
         checked_hello(request.hello)
         host = self._engine.host_named(request.hello.host) or request.hello.host.lower()
-        await self._speakers.check(context.peer(), host)
+        identity = current_call().identity
+        if identity is None:
+            await self._speakers.check(context.peer(), host)
+        else:
+            check_name(self._engine, identity.name, host)
         await begin_answering(context)
         return request.hello, host
 
@@ -132,6 +140,9 @@ class MonitorLink:
 
         Raises `Refusal`; the next stream is that of the server which is meant.
         """
+        identity = current_call().identity
+        if identity is not None:
+            check_name(self._engine, identity.name, host)
         if self._engine.has_host(host):
             return
         meant = self._engine.host_named(spoken)
@@ -164,6 +175,12 @@ class _Stream:
         """End it, once."""
         if not self._ended.done():
             self._ended.set_result(refusal)
+
+    @property
+    def why(self) -> str:
+        """Why it ended."""
+        refusal = self._ended.result() if self._ended.done() and not self._ended.cancelled() else None
+        return str(refusal) if refusal is not None else "the stream was closed"
 
     async def serve(self, hello: monitor_pb2.Hello) -> None:
         """Read and write until one of the two ends."""

@@ -1,4 +1,4 @@
-"""Who may speak for a server: whoever calls from one of its addresses.
+"""Who may speak for a server: the monitor whose certificate names it; without TLS whoever calls from one of its addresses.
 
 A name that resolves to nothing has no address, and nobody speaks for it. A caller on this machine may speak for it by any of its
 names.
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import grpc
 import psutil
 
+from yarn_gpu_sched.engine import Engine
 from yarn_gpu_sched.service.clock import Clock
 from yarn_gpu_sched.service.refusal import Refusal
 
@@ -54,6 +55,23 @@ class Speakers:
         while len(self._known) > NAMES_MAX:
             self._known.popitem(last=False)
         return addresses
+
+
+def check_name(engine: Engine, named: str, host: str) -> None:
+    """Require that a certificate's name is that of a server, in any case, short or full; raises `Refusal`.
+
+    A short name that servers of several domains have is none of theirs. Of a server that the resource manager has not named yet
+    its monitor is believed if the names are the same, short or full; it is asked again with every message.
+    """
+    meant = engine.host_named(named)
+    if meant == host if meant or engine.has_host(host) else _agree(named.lower(), host.lower()):
+        return
+    raise _refused(f"the certificate of {named} does not speak for {host}")
+
+
+def _agree(one: str, other: str) -> bool:
+    """Tell whether two names are the same, or one is the other's first part."""
+    return one == other or one == other.partition(".")[0] or other == one.partition(".")[0]
 
 
 def address_of(peer: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
