@@ -1,8 +1,7 @@
 """What can be set, with meaning, range and default. How settings are found: `settings_files`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -10,72 +9,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from yarn_gpu_sched.identity import TlsFiles
 from yarn_gpu_sched.service.addresses import Address, listening
+from yarn_gpu_sched.service.settings_types import (
+    TLS_KEYS,
+    ArchiveUrl,
+    HdfsPath,
+    Listen,
+    MaybeDirectory,
+    MaybeFile,
+    MaybeListen,
+    ReserveAfter,
+    Seconds,
+)
 
 ENVIRONMENT_PREFIX = "YGS_"
-
-TLS_KEYS = ("tls_certificate", "tls_key", "tls_authority")
-"""The settings that make TLS possible, together."""
-
-SECONDS_MIN = 0.001
-"""Least seconds of a timer, where there is one."""
-
-RESERVE_AFTER_MIN_S = 1.0
-"""Least seconds before places are kept, where any are."""
-
-
-def _has_tls(about: pydantic.ValidationInfo) -> bool:
-    return all(about.data.get(key) for key in TLS_KEYS)
-
-
-def _listen(text: str, about: pydantic.ValidationInfo) -> str:
-    return str(listening(text, tls=_has_tls(about), unix=True))
-
-
-def _maybe_listen(text: str, about: pydantic.ValidationInfo) -> str:
-    return str(listening(text, tls=_has_tls(about))) if text else ""
-
-
-def _absolute(text: str) -> str:
-    if text and not Path(text).is_absolute():
-        raise ValueError("must be an absolute path, or empty")
-    if "\0" in text:
-        raise ValueError("must be a path without NUL characters")
-    return text
-
-
-def _seconds(value: float) -> float:
-    if 0 < value < SECONDS_MIN:
-        raise ValueError("must be 0, or 0.001 to 86400")
-    return value
-
-
-def _reserve_after(value: float) -> float:
-    if 0 < value < RESERVE_AFTER_MIN_S:
-        raise ValueError("must be 0, or 1 to 31536000")
-    return value
-
-
-def _archive_url(text: str) -> str:
-    parts = urlsplit(text)
-    right = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
-    if text and (not right or parts.query or parts.fragment or parts.username is not None):
-        raise ValueError("must be http://host:port or https://host:port, without a path, or empty")
-    return text.rstrip("/")
-
-
-def _hdfs_path(text: str) -> str:
-    names = text.split("/")
-    if names[0] or any(name in ("", ".", "..") for name in names[1:]) or not text.isprintable():
-        raise ValueError("must be an absolute path in HDFS, without the root itself")
-    return text
-
-
-Listen = Annotated[str, pydantic.AfterValidator(_listen)]
-MaybeListen = Annotated[str, pydantic.AfterValidator(_maybe_listen)]
-MaybeFile = Annotated[str, pydantic.AfterValidator(_absolute)]
-MaybeDirectory = Annotated[str, pydantic.AfterValidator(_absolute)]
-ArchiveUrl = Annotated[str, pydantic.AfterValidator(_archive_url)]
-HdfsPath = Annotated[str, pydantic.AfterValidator(_hdfs_path)]
 
 
 def _setting(default: Any, meaning: str, right: str, **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own
@@ -209,7 +155,7 @@ class Settings(BaseSettings):
         ge=4,
         le=600,
     )
-    relax_after_s: Annotated[float, pydantic.AfterValidator(_seconds)] = _setting(
+    relax_after_s: Seconds = _setting(
         150.0,
         "Seconds that a gang waits at a level of locality before the next, where neither its tag nor its queue says; 0: it takes "
         "what there is at once.",
@@ -276,7 +222,7 @@ class Settings(BaseSettings):
         ge=0,
         le=86_400,
     )
-    reserve_after_s: Annotated[float, pydantic.AfterValidator(_reserve_after)] = _setting(
+    reserve_after_s: ReserveAfter = _setting(
         1_800.0,
         "Seconds that a gang waits, complete, before places are kept for it that later jobs cannot take; 0: never. Only policy "
         "`philly` keeps any.",

@@ -4,7 +4,7 @@ import io.grpc.*;
 import java.io.*;
 import java.nio.file.Files;
 import java.security.cert.*;
-import java.util.*;
+import java.util.List;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 
@@ -18,21 +18,23 @@ final class Tls {
 
   /** Throws IOException or IllegalArgumentException, whose message does for a log, if the files do not serve. */
   ChannelCredentials credentials() throws IOException {
-    if (expires(0).before(new Date())) throw new IOException(named(0) + " has expired");
+    check(0);
+    check(2);
     if (!Files.readString(files.get(1).toPath()).contains("-----BEGIN PRIVATE KEY-----")) {
       throw new IOException(named(1) + " holds no unencrypted PKCS#8 key in PEM");
     }
-    expires(2);
     return TlsChannelCredentials.newBuilder().keyManager(files.get(0), files.get(1)).trustManager(files.get(2)).build();
   }
 
   private String named(int which) { return KEYS.get(which) + ", " + files.get(which) + ","; }
 
-  private Date expires(int which) throws IOException {
+  private void check(int which) throws IOException {
     try (InputStream in = new FileInputStream(files.get(which))) {
-      return ((X509Certificate) CertificateFactory.getInstance("X.509").generateCertificate(in)).getNotAfter();
-    } catch (CertificateException unreadable) {
-      throw new IOException(named(which) + " holds no certificate in PEM", unreadable);
+      X509Certificate first = (X509Certificate) CertificateFactory.getInstance("X.509").generateCertificate(in);
+      if (which == 0) first.checkValidity();  // of authorities there may be an old one beside the new
+    } catch (CertificateException unfit) {
+      String why = unfit instanceof CertificateExpiredException ? " has expired" : " holds no certificate in PEM that is valid now";
+      throw new IOException(named(which) + why, unfit);
     }
   }
 }
