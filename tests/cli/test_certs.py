@@ -26,7 +26,7 @@ def authority(tmp_path: Path) -> Path:
 
 
 def issue(out: Path, authority: Path, *more: str) -> Result:
-    named = ("--role", "operator", "--name", "alice")
+    named = ("--role", "operator", "--name", "ops")
     return run("issue", out, "--authority", authority, *(more or named))
 
 

@@ -29,7 +29,7 @@ from yarn_gpu_sched.identity import (
 )
 from yarn_gpu_sched.identity.certificates import KNOWN_MAX, certificates_of, hosts_of, uris_of
 
-OPERATOR = Identity(Role.OPERATOR, "alice")
+OPERATOR = Identity(Role.OPERATOR, "ops")
 
 
 @pytest.fixture
@@ -47,16 +47,16 @@ def test_what_is_written_is_read(role: Role) -> None:
     ("uri", "why"),
     [
         ("", "must be ygs://ROLE/NAME"),
-        ("http://operator/alice", "must be ygs://ROLE/NAME"),
+        ("http://operator/ops", "must be ygs://ROLE/NAME"),
         ("ygs://operator", "must be ygs://ROLE/NAME"),
-        ("ygs:operator/alice", "must be ygs://ROLE/NAME"),
-        ("YGS://operator/alice", "must be ygs://ROLE/NAME"),
-        ("ygs://root/alice", "role 'root' is not known; known: resource-manager, monitor, "),
-        ("ygs://Operator/alice", "role 'Operator' is not known"),
-        ("ygs:///alice", "role '' is not known"),
+        ("ygs:operator/ops", "must be ygs://ROLE/NAME"),
+        ("YGS://operator/ops", "must be ygs://ROLE/NAME"),
+        ("ygs://root/ops", "role 'root' is not known; known: resource-manager, monitor, "),
+        ("ygs://Operator/ops", "role 'Operator' is not known"),
+        ("ygs:///ops", "role '' is not known"),
         ("ygs://operator/", "name '' must have 1 to 253 letters"),
         ("ygs://operator/a/b", "name 'a/b' must have"),
-        ("ygs://operator/alice\n", "must have"),
+        ("ygs://operator/ops\n", "must have"),
         ("ygs://operator/al ice", "must have"),
         ("ygs://operator/.hidden", "must have"),
         ("ygs://operator/" + "a" * 254, "must have"),

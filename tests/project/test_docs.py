@@ -75,18 +75,32 @@ def test_documents_show_commands() -> None:
     assert len({line.split()[0] for _, line in LINES}) > 10
 
 
+def parse(words: list[str]) -> None:
+    """Read a command line as `ygs` would; raises click's errors."""
+    command: click.Command = ygs
+    context = ygs.make_context("ygs", words)
+    while isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found is not None, name
+        command, context = found, found.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("line", ["why", "jobs --nonsense", "nonsense", "replay tests --servers 4"])
+def test_a_wrong_command_line_is_found(line: str) -> None:
+    with pytest.raises(click.UsageError):
+        parse(shlex.split(line))
+
+
 @pytest.mark.parametrize(("page", "line"), LINES)
 def test_ygs_takes_each_command_line(page: str, line: str) -> None:
     """Parse it as `ygs` would, without doing it: what it does is tested where it is."""
     assert page
     words = shlex.split(re.sub(r"\$\{?\w+\}?", "1", line))
-    command: click.Command = ygs
-    context = ygs.make_context("ygs", words)
-    while isinstance(command, click.Group):
-        rest = [*context._protected_args, *context.args]
-        name, found, rest = command.resolve_command(context, rest)
-        assert found is not None, name
-        command, context = found, found.make_context(name, rest, parent=context)
+    try:
+        parse(words)
+    except click.BadParameter as wrong:
+        if "does not exist" not in wrong.message:  # that may be what a command before it writes
+            raise
 
 
 def test_make_has_each_target() -> None:

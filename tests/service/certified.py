@@ -22,7 +22,7 @@ ADDRESS = "127.0.0.2"
 NAMES = {
     Role.RESOURCE_MANAGER: "rm-1",
     Role.MONITOR: "gpu-1",
-    Role.OPERATOR: "alice",
+    Role.OPERATOR: "ops",
     Role.READER: "grafana",
     Role.SUBMITTER: "bob",
     Role.SERVICE: "other",

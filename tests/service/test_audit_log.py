@@ -45,11 +45,11 @@ def said() -> Iterator[list[Any]]:
 
 def test_a_line_says_when_and_leaves_out_what_nobody_said(tmp_path: Path) -> None:
     one = Audited(tmp_path / "deep" / "audit.jsonl")
-    one.log.write({"who": "operator/alice\n\x1b[31m", "before": {"a": 1}, "after": None})
+    one.log.write({"who": "operator/ops\n\x1b[31m", "before": {"a": 1}, "after": None})
     one.log.close()
     (line,) = one.lines()
     assert line["time"].endswith("+00:00")
-    assert (line["who"], line["before"], "after" in line) == ("operator/alice\n\x1b[31m", {"a": 1}, False)
+    assert (line["who"], line["before"], "after" in line) == ("operator/ops\n\x1b[31m", {"a": 1}, False)
     assert b"\x1b" not in (tmp_path / "deep" / "audit.jsonl").read_bytes()
     assert oct((tmp_path / "deep" / "audit.jsonl").stat().st_mode & 0o777) == "0o600"
     assert one.count("audit_lines") == 1
@@ -136,11 +136,11 @@ def test_lines_that_wait_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_without_a_file_they_are_in_the_ordinary_log(said: list[Any]) -> None:
     one = Audited(None)
-    one.log.write({"who": "operator/alice", "outcome": "done"})
+    one.log.write({"who": "operator/ops", "outcome": "done"})
     one.log.write({"who": "unknown", "outcome": "refused"})
     one.log.close()
     assert [(line["event"], line["log_level"], line["who"]) for line in said] == [
-        ("audit", "info", "operator/alice"),
+        ("audit", "info", "operator/ops"),
         ("audit", "warning", "unknown"),
     ]
 

@@ -167,7 +167,7 @@ async def test_what_operators_do_is_audited_with_before_and_after(certified: Cer
         assert (await answer(channel, SWITCH, switch.SerializeToString()))[0] is Code.OK
         mark.server = "nowhere"
         assert (await answer(channel, MARK, mark.SerializeToString()))[0] is Code.NOT_FOUND
-    drained = await certified.until_audited(act="drain", who="operator/alice")
+    drained = await certified.until_audited(act="drain", who="operator/ops")
     assert (drained["before"]["drained"], drained["after"]["drained"]) == (False, True)
     assert (drained["host"], drained["reason"], drained["by"]) == ("gpu-1", "a fan", "al")
     switched = await certified.until_audited(act="switched")

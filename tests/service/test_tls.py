@@ -171,7 +171,7 @@ async def test_one_that_lasts_is_not_warned_of(certified: Certified, clock: Fake
         ("half", "must be one certificate or more in PEM"),
         ("another's key", "must be the key of"),
         ("gone", "cannot be read: No such file or directory"),
-        ("another role", "must name ygs://service/NAME, and names ygs://operator/alice"),
+        ("another role", "must name ygs://service/NAME, and names ygs://operator/ops"),
         ("expired", "must not have expired"),
     ],
 )
