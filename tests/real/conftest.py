@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.generator import LOAD
+from tests.real import certificates, shown, spells
 from tests.real import lending as lending_queues
 from tests.real import monitored as monitored_servers
-from tests.real import shown, spells
 from tests.real.apps import Apps
 from tests.real.joint import NOTHING_HELD, ScriptedJoint, ServedJoint, processes_of
 from tests.real.queues import QUEUES, as_they_were
 from tests.real.scripted import ScriptedService, masters_on
 from yarn_gpu_sched.embedded import DEFAULT_HADOOP, ClusterSpec, EmbeddedCluster, fetch_jars, free_port, java, shim_jar
+from yarn_gpu_sched.identity import TlsFiles
 
 JAVA = Path(__file__).parent / "java"
 _JAVAC = ("--release", "17", "-nowarn", "-proc:none")
@@ -124,7 +125,7 @@ def _folder(name: str, factory: pytest.TempPathFactory, config: pytest.Config) -
 
 @contextmanager
 def _served(
-    spec: ClusterSpec, classes: Path, folder: Path, settings: Mapping[str, str] = NONE
+    spec: ClusterSpec, classes: Path, folder: Path, settings: Mapping[str, str] = NONE, tls: TlsFiles | None = None
 ) -> Iterator[ServedJoint]:
     """Boot a cluster, and the product's own service with its settings beside it."""
     address = f"127.0.0.1:{free_port()}"
@@ -139,7 +140,7 @@ def _served(
     )
     with EmbeddedCluster(folder / "cluster", spec) as cluster, Apps(cluster, classes, folder / "apps") as apps:
         environment = _service_environment(address, folder) | dict(settings)
-        joint = ServedJoint(cluster, apps, folder, address=address, environment=environment)
+        joint = ServedJoint(cluster, apps, folder, address=address, environment=environment, tls=tls)
         joint.serve()
         joint.await_connected()
         yield joint
@@ -166,6 +167,21 @@ def tenants_joint(
     with _folder("tenants", tmp_path_factory, pytestconfig) as folder:
         spec = ClusterSpec(hadoop=hadoop, servers=((4, 4),), racks=2, settings=_QUICK | QUEUES)
         with _served(spec, classes, folder) as joint:
+            yield joint
+
+
+@pytest.fixture(scope="module")
+def tls_joint(
+    hadoop: str, classes: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ServedJoint]:
+    """Boot 2 servers of 2 GPUs, and the product's own service behind mutual TLS."""
+    with _folder("tls", tmp_path_factory, pytestconfig) as folder:
+        certificates.make(folder)
+        spec = ClusterSpec(
+            hadoop=hadoop, servers=((2, 2),), racks=1, settings=_QUICK | certificates.resource_manager_settings(folder)
+        )
+        settings, operator = certificates.service_settings(folder), certificates.of(folder, "operator")
+        with _served(spec, classes, folder, settings, operator) as joint:
             yield joint
 
 

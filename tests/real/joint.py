@@ -20,6 +20,7 @@ from tests.real.scripted import ScriptedService, Session
 from tests.real.waiting import wait_until
 from yarn_gpu_sched.client import Client, NotFoundError
 from yarn_gpu_sched.embedded import DISTRIBUTED_SHELL, EmbeddedCluster
+from yarn_gpu_sched.identity import TlsFiles
 from yarn_gpu_sched.protocol.v1 import cluster_pb2, job_pb2, reason_pb2
 
 T = TypeVar("T")
@@ -155,11 +156,12 @@ class ServedJoint(Joint):
 
     address: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+    tls: TlsFiles | None = None
     client: Client = field(init=False)
 
     def __post_init__(self) -> None:
         """Connect to the service."""
-        self.client = Client(self.address, timeout_s=20.0)
+        self.client = Client(self.address, timeout_s=20.0, tls=self.tls)
 
     def serve(self, **other: str) -> None:
         """Start the service with the settings of this joint, or with others."""
