@@ -73,12 +73,16 @@ def share(gpus: int) -> str:
 
 def queues() -> Values:
     """Return three virtual clusters: two with a quota, and `default`, which only borrows."""
-    root, all_gpus = "yarn.scheduler.capacity.root", SERVERS * GPUS
-    values = {f"{root}.queues": "default,research,production"}
-    for queue, quota in (("default", 0), ("research", 8), ("production", 4)):
+    root, whole = "yarn.scheduler.capacity.root", SERVERS * GPUS
+    values = {
+        f"{root}.queues": "default,research,production",
+        # YARN derives it from the share of the cluster that is the queue's own: none.
+        f"{root}.default.maximum-applications": "10000",
+    }
+    for queue, quota, most in (("default", 0, whole), ("research", 8, whole), ("production", 4, 8)):
         values |= {
             f"{root}.{queue}.capacity": share(quota),
-            f"{root}.{queue}.maximum-capacity": share(all_gpus),
+            f"{root}.{queue}.maximum-capacity": share(most),
             f"{root}.{queue}.user-limit-factor": "-1",
         }
     return values
