@@ -14,6 +14,7 @@ from tests.real.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "docker" / "cluster"
+PROJECT = os.environ.get("YGS_PROJECT", "ygs")
 JAR = "/opt/hadoop/distributedshell.jar"
 SHELL = ("yarn", "jar", JAR, "org.apache.hadoop.yarn.applications.distributedshell.Client", "-jar", JAR)
 SERVERS = ("gpu-a1", "gpu-a2", "gpu-b1")
@@ -45,7 +46,7 @@ class Compose:
 
     def container(self, name: str) -> str:
         """Return the id of a service's container, running or not."""
-        labels = ("project=ygs", f"service={name}")
+        labels = (f"project={PROJECT}", f"service={name}")
         filters = [word for label in labels for word in ("--filter", f"label=com.docker.compose.{label}")]
         found = self.engine("ps", "-a", "-q", *filters).split()
         assert len(found) == 1, f"containers of {name}: {found}"
