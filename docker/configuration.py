@@ -47,6 +47,10 @@ _YARN = {
     "yarn.client.nodemanager-connect.max-wait-ms": "10000",
     "yarn.application.classpath": "/etc/hadoop/conf,/opt/hadoop/lib/*",
     "ygs.settle-s": "10",
+    "ygs.service-address": "service:7433",
+    "ygs.tls.certificate": "/etc/yarn-gpu-sched/tls/certificate.pem",
+    "ygs.tls.key": "/etc/yarn-gpu-sched/tls/key.pem",
+    "ygs.tls.authority": "/etc/yarn-gpu-sched/tls/authority.pem",
 }
 _CONTAINER_ENV = (
     # The simulated cards find their server's processes by it.

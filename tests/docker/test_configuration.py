@@ -18,10 +18,9 @@ def test_what_is_documented_is_what_runs(ha: bool) -> None:  # noqa: FBT001 - a 
     for name in FILES:
         documented = read(name)
         changed = {key for key in documented if files[name].get(key) != documented[key]}
-        mine = {"ygs.settle-s", "yarn.nodemanager.admin-env", "yarn.resourcemanager.store.class"} if ha else {
-            "ygs.settle-s",
-            "yarn.nodemanager.admin-env",
-        }
+        mine = {"ygs.settle-s", "ygs.service-address", "yarn.nodemanager.admin-env"}
+        if ha:
+            mine.add("yarn.resourcemanager.store.class")
         queues = {key for key in documented if key.startswith("yarn.scheduler.capacity.root.")}
         assert changed <= mine | queues, name
 
