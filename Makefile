@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 SOAK_ROUNDS ?= 10
 BUF := proto/node_modules/.bin/buf
 # Only folders that exist: mypy refuses a name that is not there.
-CHECKED := $(wildcard yarn_gpu_sched tests tools benchmarks rm-shim/gate.py)
+CHECKED := $(wildcard yarn_gpu_sched tests tools benchmarks docker rm-shim/gate.py)
 SHIM_SOURCES := $(shell find rm-shim/src proto/yarn_gpu_sched -type f 2>/dev/null) $(wildcard rm-shim/pom.xml)
 
 # JAVA_HOME is looked up only by what needs it.

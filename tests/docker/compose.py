@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.real.waiting import wait_until
 
@@ -22,6 +22,7 @@ GPUS = 4
 WAIT_S = 120.0  # ten times what is seen on two cores that have nothing else to do
 _HOLD = "#!/usr/bin/env bash\nexec sleep 3600\n"
 Json = dict[str, Any]
+Seen = TypeVar("Seen")
 
 
 class Compose:
@@ -139,7 +140,7 @@ class Compose:
         serving = lambda: _code(["docker", "exec", container, "/opt/ygs/bin/healthy", "cluster", "3"])  # noqa: E731 - used once
         self.until(serving, lambda code: code == 0, "all of it serves")
 
-    def until(self, look: Callable[[], Any], holds: Callable[[Any], bool], what: str) -> Any:
+    def until(self, look: Callable[[], Seen], holds: Callable[[Seen], bool], what: str) -> Seen:
         """Look until what is seen holds, and return it."""
         return wait_until(look, holds, what, wait_s=WAIT_S, logs="docker/cluster logs")
 
@@ -160,5 +161,7 @@ def _run(command: list[str], wait_s: float, given: str = "") -> str:
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=wait_s, input=given, env=dict(os.environ)
     )
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, (
+        f"{command} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
     return done.stdout

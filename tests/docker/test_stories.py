@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.docker.compose import GPUS, SERVERS, SHELL, Compose, Json
+from tests.docker.compose import GPUS, SERVERS, Compose, Json
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 SCENARIO = "/var/lib/ygs/scenario.toml"
@@ -150,6 +150,15 @@ def test_what_runs_outlives_node_monitor_and_node_manager(cluster: Compose) -> N
     later = cluster.hold("3x3", "default")
     cluster.await_gpus(later, 9)
     assert cluster.containers(job) == before
+
+
+def test_a_certificate_of_a_server_is_no_operators(cluster: Compose) -> None:
+    """The service hears who calls by certificate; a server's monitor may not drain, and that it tried is written down."""
+    tls = ("--service", "service:7433", "--tls", "/etc/yarn-gpu-sched/tls")
+    drain = "ygs drain gpu-a1 --reason test " + " ".join(tls) + "; echo code=$?"
+    assert "code=5" in cluster.inside("gpu-b1", "sh", "-c", drain), "refused by the service"
+    audit = cluster.inside("service", "cat", "/var/lib/ygs/service/audit.jsonl").splitlines()
+    assert any("ROLE_NOT_PERMITTED" in line and "ygs://monitor/gpu-b1" in line for line in audit), audit[-3:]
 
 
 def test_prometheus_reads_the_service_and_every_monitor(cluster: Compose) -> None:

@@ -25,7 +25,14 @@ def two(compose: Compose) -> Compose:
 def active(cluster: Compose) -> str:
     """Return which of both is the one that schedules; nothing while neither does."""
     for name in BOTH:
-        command = ["docker", "exec", cluster.container(name), "curl", "-fsS", "http://localhost:8088/ws/v1/cluster/info"]
+        command = [
+            "docker",
+            "exec",
+            cluster.container(name),
+            "curl",
+            "-fsS",
+            "http://localhost:8088/ws/v1/cluster/info",
+        ]
         found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, cwd=ROOT).stdout
         if '"haState":"ACTIVE"' in found:
             return name
