@@ -120,9 +120,9 @@ def test_a_lost_card_is_given_to_nobody_until_it_is_back(cluster: Compose) -> No
         assert cluster.hosts(job) == [], "three are free"
     finally:
         cluster.inside("gpu-b1", "tee", SCENARIO, given="# Nothing happens.\n")
-    listed = lambda: cluster.ygs("top")["servers"][2]["gpus"][1]["reading"]  # noqa: E731 - used once
-    cluster.until(listed, bool, "the card is listed again")
-    cluster.operate("ack", "gpu-b1", "1", "--reason", "it is back")
+        listed = lambda: cluster.ygs("top")["servers"][2]["gpus"][1]["reading"]  # noqa: E731 - used once
+        cluster.until(listed, bool, "the card is listed again")
+        cluster.operate("ack", "gpu-b1", "1", "--reason", "it is back")
     cluster.await_gpus(job, 4)
     assert set(cluster.hosts(job)) == {"gpu-b1"}
 
