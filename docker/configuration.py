@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - not a package: it would stand before the `docker` that docker-compose 1.29 imports
 """Write the configuration of the docker cluster: the commented files of `hadoop-conf/`, and over them only what differs.
 
 `configuration.py FOLDER [--ha]` writes FOLDER/cluster for the servers and FOLDER/client for the client, which gets no

@@ -1,1 +1,0 @@
-"""The test cluster in containers; see README.md."""
