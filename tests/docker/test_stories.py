@@ -141,15 +141,17 @@ def test_what_runs_outlives_the_service(cluster: Compose) -> None:
 
 
 def test_what_runs_outlives_node_monitor_and_node_manager(cluster: Compose) -> None:
-    job = cluster.hold("3x1", "research")
-    cluster.await_gpus(job, 3)
+    job = cluster.hold("3x4", "default")
+    cluster.await_gpus(job, 12)
     before = cluster.containers(job)
     host = cluster.hosts(job)[0]
     cluster.inside(host, "pkill", "-KILL", "-f", "main.. monitor|NodeManager$")
     cluster.await_serving()
-    later = cluster.hold("3x3", "default")
-    cluster.await_gpus(later, 9)
+    cluster.await_gpus(job, 12)
     assert cluster.containers(job) == before
+    cluster.end(job)
+    later = cluster.hold("3x4", "default")
+    cluster.await_gpus(later, 12)
 
 
 def test_a_certificate_of_a_server_is_no_operators(cluster: Compose) -> None:
