@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -160,7 +161,9 @@ def test_a_certificate_of_a_server_is_no_operators(cluster: Compose) -> None:
     drain = "ygs drain gpu-a1 --reason test " + " ".join(tls) + "; echo code=$?"
     assert "code=5" in cluster.inside("gpu-b1", "sh", "-c", drain), "refused by the service"
     audit = cluster.inside("service", "cat", "/var/lib/ygs/service/audit.jsonl").splitlines()
-    assert any("ROLE_NOT_PERMITTED" in line and "ygs://monitor/gpu-b1" in line for line in audit), audit[-3:]
+    told = [json.loads(line) for line in audit]
+    refused = [line for line in told if line["who"] == "monitor/gpu-b1" and line["outcome"] == "refused"]
+    assert {line["rpc"].rpartition("/")[2] for line in refused} == {"Mark"}, audit[-3:]
 
 
 def test_prometheus_reads_the_service_and_every_monitor(cluster: Compose) -> None:

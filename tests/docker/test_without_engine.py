@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLAIN_TOOLS = "awk basename bash cat cut dirname env grep id mkdir mktemp mountpoint readlink rm rmdir sed sort tail tr umount"
+PLAIN_TOOLS = (
+    "awk basename bash cat cut dirname env grep id mkdir mktemp mountpoint readlink rm rmdir sed sort tail tr umount"
+)
 
 
 @pytest.fixture
