@@ -19,13 +19,13 @@ PYTEST_ARGS ?=
 SOAK_ROUNDS ?= 10
 BUF := proto/node_modules/.bin/buf
 # Only folders that exist: mypy refuses a name that is not there.
-CHECKED := $(wildcard yarn_gpu_sched tests tools benchmarks rm-shim/gate.py)
+CHECKED := $(wildcard yarn_gpu_sched tests tools benchmarks docker rm-shim/gate.py)
 SHIM_SOURCES := $(shell find rm-shim/src proto/yarn_gpu_sched -type f 2>/dev/null) $(wildcard rm-shim/pom.xml)
 
 # JAVA_HOME is looked up only by what needs it.
 WITH_JDK = export JAVA_HOME="$$(tools/java_home.sh)"; export PATH="$$JAVA_HOME/bin:$$PATH"
 
-.PHONY: help setup demo test lint bench soak spark cleanroom stubs lock hadoop shim proto-image check-ignores clean hadoop-of-tests
+.PHONY: help setup demo test lint bench soak spark cleanroom stubs lock hadoop shim proto-image check-ignores clean hadoop-of-tests test-docker
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -38,6 +38,9 @@ demo: setup ## Show the joint on a real cluster of local processes
 test: setup hadoop-of-tests $(if $(shell command -v npm),$(BUF)) ## Run every test
 	@tools/prerequisites.sh cc || echo "some tests need a C compiler, and are skipped"
 	$(WITH_JDK); $(if $(strip $(PYTEST_ARGS)),$(BIN)/python -m pytest $(PYTEST_ARGS),tools/test.sh $(BIN)/python $(HADOOP) $(HADOOP_TOO))
+
+test-docker: setup ## Build the cluster in containers, test it, remove it; starts an engine where none runs (docker/README.md)
+	@docker/test.sh $(if $(IF_POSSIBLE),--if-possible) $(PYTEST_ARGS)
 
 lint: $(MADE)/venv $(BUF) shim ## Check style, types, layers, protocol, stubs, the shim's jar
 	@failed=0

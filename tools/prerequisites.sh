@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make sure that the named system tools are there: prerequisites.sh NEED...   (needs: venv jdk maven npm cc)
+# Make sure that the named system tools are there: prerequisites.sh NEED...   (needs: venv jdk maven npm cc engine
+# mmdebstrap)
 # Installs what is missing where that is possible (root on Debian, and YGS_APT is not 0), else says in one sentence
 # what to install.
 set -euo pipefail
@@ -10,6 +11,9 @@ has_venv() { "$("$here/python.sh" 2>/dev/null || echo false)" -c 'import ensurep
 has_jdk() { "$here/java_home.sh" >/dev/null 2>&1; }
 has_maven() { command -v mvn >/dev/null; }
 has_npm() { command -v npm >/dev/null; }
+has_engine() { command -v dockerd >/dev/null && command -v docker >/dev/null && has_compose; }
+has_compose() { docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null; }
+has_mmdebstrap() { command -v mmdebstrap >/dev/null; }
 has_cc() { command -v cc >/dev/null || command -v tcc >/dev/null; }
 
 package_of() {
@@ -19,7 +23,9 @@ package_of() {
         maven) echo maven ;;
         npm) echo npm ;;
         cc) echo tcc libc6-dev ;;  # the smallest that builds a library
-        *) echo "prerequisites.sh: unknown need \"$1\"; known are venv, jdk, maven, npm, cc" >&2; exit 2 ;;
+        engine) echo docker.io docker-compose ;;
+        mmdebstrap) echo mmdebstrap ;;
+        *) echo "prerequisites.sh: unknown need \"$1\"; known are venv, jdk, maven, npm, cc, engine, mmdebstrap" >&2; exit 2 ;;
     esac
 }
 

@@ -64,7 +64,7 @@ def test_any_c_compiler_will_do(bare_path: Path) -> None:
 def test_unknown_need_is_refused(bare_path: Path) -> None:
     refused = run("prerequisites.sh", "cobol", PATH=str(bare_path), YGS_APT="0")
     assert refused.returncode != 0
-    assert 'unknown need "cobol"; known are venv, jdk, maven, npm, cc\n' in refused.stderr
+    assert 'unknown need "cobol"; known are venv, jdk, maven, npm, cc, engine, mmdebstrap\n' in refused.stderr
 
 
 def test_java_home_is_taken_where_it_is_a_jdk_17(tmp_path: Path, bare_path: Path) -> None:
