@@ -39,7 +39,7 @@ class Compose:
     def up(self, *flags: str) -> None:
         """Bring the cluster up, and give the client a script that holds its GPUs."""
         self.command("up", *flags)
-        self.inside("client", "tee", "/home/alice/hold.sh", given=_HOLD)
+        self.inside("client", "tee", "/home/submitter/hold.sh", given=_HOLD)
 
     def engine(self, *arguments: str, wait_s: float = 60, given: str = "") -> str:
         """Run the engine's own command line."""
@@ -84,7 +84,7 @@ class Compose:
         asked = f"memory-mb=128,vcores=1,yarn.io/gpu={gpus}"
         words = ["-appname", name, "-queue", queue, "-num_containers", count, "-application_tags", tags]
         words += ["-shell_script", "hold.sh", "-master_memory", "256", "-container_resources", asked]
-        self.engine("exec", "-d", "-w", "/home/alice", self.container("client"), *SHELL, *words)
+        self.engine("exec", "-d", "-w", "/home/submitter", self.container("client"), *SHELL, *words)
         found = self.until(lambda: self.named(name), bool, f"{name} is known to the service")
         return str(found[0]["job_id"])
 
@@ -122,7 +122,7 @@ class Compose:
 
     def end(self, job_id: str, master: str = "resourcemanager") -> None:
         """End a job as its user does."""
-        page = f"http://{master}:8088/ws/v1/cluster/apps/{job_id}/state?user.name=alice"
+        page = f"http://{master}:8088/ws/v1/cluster/apps/{job_id}/state?user.name=submitter"
         kind = "Content-Type: application/json"
         self.inside("client", "curl", "-fsS", "-X", "PUT", "-H", kind, "-d", '{"state": "KILLED"}', page)
 

@@ -29,7 +29,7 @@ def ours(cluster: Compose, container: str) -> list[str]:
 
 
 def test_a_client_with_stock_hadoop_and_none_of_our_files_is_served(cluster: Compose) -> None:
-    assert cluster.inside("client", "id", "-un") == "alice\n"
+    assert cluster.inside("client", "id", "-un") == "submitter\n"
     assert ours(cluster, "client") == []
     assert "/etc/hadoop/conf/yarn-site.xml" in ours(cluster, "resourcemanager"), "they would be found"
     printed = cluster.command("submit", wait_s=300)

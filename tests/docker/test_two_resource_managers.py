@@ -9,7 +9,7 @@ import pytest
 from tests.docker.compose import ROOT, Compose
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
-KEPT = "/user/alice/kept"
+KEPT = "/user/submitter/kept"
 BOTH = ("resourcemanager", "resourcemanager2")
 
 
