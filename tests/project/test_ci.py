@@ -28,7 +28,12 @@ def test_steps_run_in_order_and_are_timed(checkout: Path) -> None:
     done = run(checkout, "setup lint test test-docker:\n\t@echo did $@\n")
     assert done.returncode == 0
     assert re.findall(r"^did ([\w-]+)$", done.stdout, re.MULTILINE) == ["setup", "lint", "test", "test-docker"]
-    assert re.findall(r"^=== make ([\w-]+): \d+ s, exit code 0$", done.stdout, re.MULTILINE) == ["setup", "lint", "test", "test-docker"]
+    assert re.findall(r"^=== make ([\w-]+): \d+ s, exit code 0$", done.stdout, re.MULTILINE) == [
+        "setup",
+        "lint",
+        "test",
+        "test-docker",
+    ]
 
 
 def test_failing_step_ends_it_with_a_failure(checkout: Path) -> None:

@@ -83,7 +83,9 @@ def script(here: Path, port: str) -> str:
     commands = commands.replace(f"{NAME}:{PORT}", f"127.0.0.2:{port}").replace(NAME, "127.0.0.2")
     started = "ygs serve --config service.toml &\n"
     assert started in commands
-    wait = f"echo $! > service.pid; until ygs --service 127.0.0.2:{port} --tls ops jobs 2>/dev/null; do sleep 0.1; done\n"
+    wait = (
+        f"echo $! > service.pid; until ygs --service 127.0.0.2:{port} --tls ops jobs 2>/dev/null; do sleep 0.1; done\n"
+    )
     return commands.replace(started, f"ygs serve --config service.toml > service.log 2>&1 & {wait}")
 
 
