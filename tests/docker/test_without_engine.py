@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,15 +40,46 @@ def test_tests_say_why_they_did_not_run(
     assert list((tmp_path / "rooms").iterdir()) == []
 
 
-def test_a_dry_run_starts_no_engine_and_writes_nothing(bare: dict[str, str], tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(tmp_path / "engine")}
-    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), "--dry-run", "up", "--ha"]
+def dry(bare: dict[str, str], tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a dry run of `docker/cluster`; afterwards nothing may be there."""
+    state, engine = tmp_path / "state", tmp_path / "engine"
+    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(engine)}
+    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert not state.exists()
+    assert not engine.exists()
+    return done
+
+
+@pytest.mark.parametrize("words", ["--dry-run up --ha", "up --ha --dry-run", "up --dry-run --ha"])
+def test_a_dry_run_starts_no_engine_and_writes_nothing(bare: dict[str, str], tmp_path: Path, words: str) -> None:
+    done = dry(bare, tmp_path, *words.split())
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stdout.splitlines() if line.startswith("would run: ")]
     assert "would run: engine_start" in told
     assert any("configuration.py" in line and line.endswith("--ha") for line in told), told
     assert any("compose up" in line for line in told), told
-    assert not state.exists()
-    assert not (tmp_path / "engine").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("build", "would run: docker build|would run: quietly docker build"),
+        ("submit", "would run: inside client yarn jar "),
+        ("submit -shell_command date", "would run: inside client yarn jar distributedshell.jar -shell_command date"),
+        ("down", "nothing runs"),
+        ("remove", "would run: docker image rm -f "),
+    ],
+)
+def test_each_command_that_changes_something_says_what_it_would_do(
+    bare: dict[str, str], tmp_path: Path, command: str, told: str
+) -> None:
+    done = dry(bare, tmp_path, *command.split(), "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert re.search(told, done.stdout), done.stdout
+
+
+@pytest.mark.parametrize("command", ["yarn", "hdfs", "ygs", "logs", "status"])
+def test_a_command_without_a_dry_run_is_not_done(bare: dict[str, str], tmp_path: Path, command: str) -> None:
+    done = dry(bare, tmp_path, "--dry-run", command)
+    assert (done.returncode, done.stderr) == (1, f"docker/cluster: {command} has no dry run\n")
