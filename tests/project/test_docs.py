@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, command lines are such as `ygs` and make take, the protocol's page is as generated."""
+"""The documents: links lead somewhere, command lines and settings are such as are taken, the protocol's page is as generated."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from defusedxml import ElementTree
 
 from yarn_gpu_sched.cli import ygs
+from yarn_gpu_sched.embedded.configuration import FILES, read
+from yarn_gpu_sched.monitor.settings import Settings as MonitorSettings
+from yarn_gpu_sched.service import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docker").glob("*.md")])
@@ -108,6 +113,44 @@ def test_make_has_each_target() -> None:
     shown = {name for page in PAGES for _, block in FENCED.findall(page.read_text()) for name in MAKE.findall(block)}
     assert shown
     assert shown <= targets
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """Return page and text of each block of a language."""
+    found = ((page.name, info, block) for page in PAGES for info, block in FENCED.findall(page.read_text()))
+    return [(page, block) for page, info, block in found if info == kind]
+
+
+def test_docker_cluster_has_each_command() -> None:
+    shown = {name for page in PAGES for name in re.findall(r"docker/cluster (?:--dry-run )?([a-z]+)", page.read_text())}
+    usage = subprocess.run([ROOT / "docker" / "cluster", "help"], capture_output=True, text=True, check=True).stdout
+    known = {
+        name for words in re.findall(r"^  ([a-z, ]+?) (?:\[|\.|  )", usage, re.MULTILINE) for name in words.split(", ")
+    }
+    assert {"up", "submit", "down", "remove"} <= shown
+    assert shown <= known
+
+
+@pytest.mark.parametrize(("page", "block"), [one for one in blocks("toml") if one[0] != "simulated-gpus.md"])
+def test_settings_that_are_shown_are_taken(page: str, block: str) -> None:
+    """Those of simulated-gpus.md are no settings, and have their own test (monitor/test_simulated_documented.py)."""
+    given = tomllib.loads(block)
+    kind = MonitorSettings if "service" in given else Settings
+    assert kind(**given).model_dump(include=set(given)).keys() == given.keys(), page
+
+
+OF_AN_EXAMPLE = {"ygs.cluster-id"}
+"""What every operator has otherwise."""
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("xml"))
+def test_properties_that_are_shown_are_those_of_hadoop_conf(page: str, block: str) -> None:
+    root = ElementTree.fromstring(f"<configuration>{block}</configuration>")
+    shown = {str(one.findtext("name")): one.findtext("value") for one in root.iter("property")}
+    assert shown
+    documented = {key: value for name in FILES for key, value in read(name).items()}
+    alike = shown.keys() & documented.keys() - OF_AN_EXAMPLE - {"yarn.scheduler.capacity.root.queues"}
+    assert {key: shown[key] for key in alike} == {key: documented[key] for key in alike}, page
 
 
 def test_the_protocols_page_is_as_generated() -> None:
