@@ -39,6 +39,8 @@ engine_start() {
     [ "$(id -u)" = 0 ] || { echo "no container engine answers, and only root can start one" >&2; return 1; }
     "$YGS_ROOT/tools/prerequisites.sh" engine || return 1
     rm -f "$YGS_ENGINE/dockerd.pid" "$YGS_ENGINE/docker.sock"
+    local fresh=
+    [ -d "$YGS_ENGINE/data" ] || fresh=1
     mkdir -p "$YGS_ENGINE/data" "$YGS_ENGINE/exec"
     local flags=(--data-root "$YGS_ENGINE/data" --exec-root "$YGS_ENGINE/exec" -p "$YGS_ENGINE/dockerd.pid"
         -H "$engine_socket" --bridge=none --iptables=false --ip6tables=false)
@@ -53,6 +55,8 @@ engine_start() {
     echo "no container engine can be started on this machine: dockerd says" >&2
     grep -E 'level=(error|fatal)|^failed' "$YGS_ENGINE/dockerd.log" | tail -n 3 >&2 || tail -n 3 "$YGS_ENGINE/dockerd.log" >&2
     engine_stop
+    # Else `docker/cluster remove` would take it for an engine that has something to be removed.
+    [ -z "$fresh" ] || rm -rf --one-file-system "$YGS_ENGINE/data" "$YGS_ENGINE/exec"
     return 1
 }
 

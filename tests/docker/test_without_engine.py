@@ -11,8 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLAIN_TOOLS = (
-    "awk basename bash cat cut dirname env grep id mkdir mktemp mountpoint readlink rm rmdir sed sort tail tr umount"
+    "awk basename bash cat cut dirname env grep id mkdir mktemp mountpoint readlink rm rmdir sed setsid sleep sort tail"
+    " tr umount"
 )
+REFUSES = 'echo "failed to start daemon: not permitted" >&2; exit 1'
 
 
 @pytest.fixture
@@ -37,6 +39,22 @@ def test_tests_say_why_they_did_not_run(
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.startswith("The tests of the cluster in containers did not run, because ")
     assert "docker.io" in done.stdout or "only root can start one" in done.stdout
+    assert list((tmp_path / "rooms").iterdir()) == []
+
+
+@pytest.mark.parametrize(("flags", "code"), [((), 1), (("--if-possible",), 0)])
+def test_an_engine_that_is_installed_and_does_not_start_is_no_failure_of_the_tests(
+    bare: dict[str, str], tmp_path: Path, flags: tuple[str, ...], code: int
+) -> None:
+    """As in a container that may not start containers."""
+    for name, does in {"docker": "exit 1", "docker-compose": "exit 0", "dockerd": REFUSES}.items():
+        tool = tmp_path / "bin" / name
+        tool.write_text(f"#!/bin/bash\n{does}\n")
+        tool.chmod(0o755)
+    command = ["/bin/bash", str(ROOT / "docker" / "test.sh"), *flags]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "failed to start daemon: not permitted" in done.stdout or "only root can start one" in done.stdout
     assert list((tmp_path / "rooms").iterdir()) == []
 
 
