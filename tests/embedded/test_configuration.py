@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -11,6 +12,7 @@ from yarn_gpu_sched.embedded.configuration import Configuration, read, render, r
 from yarn_gpu_sched.embedded.layout import Layout
 from yarn_gpu_sched.embedded.ports import NAMES
 
+INSTALL = (Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8")
 PORTS = {name: 20_000 + offset for offset, name in enumerate(NAMES)}
 
 
@@ -35,6 +37,16 @@ def test_each_key_of_the_operators_files_says_why(path: Path) -> None:
         assert len(item.findtext("description", "").split()) >= 4, item.findtext("name")
     names = [item.findtext("name") for item in properties]
     assert len(names) == len(set(names))
+
+
+def test_what_is_commented_out_is_ready_to_be_taken_in() -> None:
+    text = (HADOOP_CONF / "yarn-site.xml").read_text()
+    left_out = "".join(re.findall(r"^  <!-- With the service on another machine.*?-->", text, re.DOTALL | re.MULTILINE))
+    properties = ElementTree.fromstring(f"<c>{left_out[left_out.index('<property>') : -len('-->')]}</c>").iter(
+        "property"
+    )
+    found = {item.findtext("name"): item.findtext("value") for item in properties}
+    assert found == dict(re.findall(r"<name>(ygs\.tls\.\w+)</name><value>(.*?)</value>", INSTALL))
 
 
 def test_files_of_the_checkout_are_those_of_the_package() -> None:
