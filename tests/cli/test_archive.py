@@ -115,6 +115,17 @@ def test_what_is_exported_is_read_back_as_the_same_jobs(archive: Path, tmp_path:
     assert {one.name: one.gpus for one in listed} == {"gpu-1": 4, "gpu-2": 1, "gpu-3": 1}
 
 
+def test_a_dry_run_of_an_export_writes_nothing(archive: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = run("export", "--archive", archive, "--format", "philly", *DAYS, out, "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert not out.exists()
+    assert run("export", "--archive", archive, "--format", "philly", *DAYS, out).output.startswith("3 jobs ")
+    files = [f"would write {out / name}" for name in ("cluster_job_log", "cluster_machine_list", "cluster_gpu_util")]
+    assert told.output.splitlines() == [*files, "of 3 jobs"]
+    assert sorted(map(str, out.iterdir())) == sorted(line.removeprefix("would write ") for line in files)
+
+
 def test_the_exported_files_have_the_public_columns(archive: Path, tmp_path: Path) -> None:
     run("export", "--archive", archive, "--format", "philly", *DAYS, tmp_path / "out")
     jobs = json.loads((tmp_path / "out" / "cluster_job_log").read_text())

@@ -156,8 +156,17 @@ def _document(by: Sequence[str], rows: Sequence[Usage], since: dt.datetime, unti
 @click.option(
     "--format", "form", type=click.Choice(["philly"]), required=True, help="The form: that of the Philly trace."
 )
+@click.option("--dry-run", is_flag=True, help="Only say which files it would write, and of how many jobs.")
 @_stretch
-def export(out: Path, form: str, place: str, hdfs_user: str, since: dt.datetime, until: dt.datetime | None) -> None:
+def export(
+    out: Path,
+    form: str,
+    dry_run: bool,  # noqa: FBT001 - click passes flags
+    place: str,
+    hdfs_user: str,
+    since: dt.datetime,
+    until: dt.datetime | None,
+) -> None:
     """Write the jobs that ended in that time, and the use of GPUs, to the folder OUT, which must be new or empty.
 
     `ygs replay OUT/cluster_job_log --server-list OUT/cluster_machine_list` reads it back.
@@ -167,9 +176,18 @@ def export(out: Path, form: str, place: str, hdfs_user: str, since: dt.datetime,
     if out.exists() and any(out.iterdir()):
         raise CommandError(f"{clean(str(out))} is not empty: a new or an empty folder would be right")
     with _archive(place, hdfs_user) as archive, _file_errors(out):
+        if dry_run:
+            _announce(out, len(archive.jobs(since, end)))
+            return
         out.mkdir(parents=True, exist_ok=True)
         count, rows = _write(archive, out, since, end)
     click.echo(f"{count} jobs and {rows} minutes of servers are in {clean(str(out))}")
+
+
+def _announce(out: Path, jobs: int) -> None:
+    for name in (philly_form.JOB_LOG, philly_form.MACHINE_LIST, philly_form.GPU_UTIL):
+        click.echo(f"would write {clean(str(out / name))}")
+    click.echo(f"of {jobs} jobs")
 
 
 def _write(archive: Archive, out: Path, since: dt.datetime, until: dt.datetime) -> tuple[int, int]:
