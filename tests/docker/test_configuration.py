@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_racks_are_those_of_the_compose_file() -> None:
         "10.0.0.22": "/rack-a",
         "10.0.0.31": "/rack-b",
     }
+
+
+OF_ONE_COMPOSE_ONLY = (
+    r"^(name|include|version|configs|secrets):",
+    r"^ +start_interval:",
+    r"^ +restart: true",
+    r"^ +- path:",
+    r"^ +content:",
+    r"\$\{\w+:\+",
+    r"!(reset|override)",
+)
+"""What docker-compose 1.29 or compose v2 refuses or ignores."""
+
+
+@pytest.mark.parametrize("pattern", OF_ONE_COMPOSE_ONLY)
+def test_both_kinds_of_compose_read_the_file(pattern: str) -> None:
+    assert re.findall(pattern, COMPOSE, re.MULTILINE) == []
 
 
 def test_quotas_are_the_whole_cluster() -> None:
