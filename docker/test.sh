@@ -14,10 +14,23 @@ export YGS_ENGINE=$room/engine YGS_DOCKER_STATE=$room/state YGS_PROJECT=ygs-test
 # shellcheck source-path=SCRIPTDIR
 . "$here/engine.sh"
 
+# What is still there after `docker/cluster remove`, which takes everything away.
+leftovers() {
+    local folder label=label=com.docker.compose.project=$YGS_PROJECT
+    for folder in "$YGS_ENGINE/data" "$YGS_DOCKER_STATE"; do [ ! -e "$folder" ] || echo "$folder"; done
+    engine_find || return 0
+    docker ps -aq --filter "$label"
+    docker volume ls -q --filter "$label"
+    docker network ls -q --filter "$label"
+    docker image ls -q "$YGS_PROJECT-*"
+}
+
 cleanup() {
-    local code=$?
+    local code=$? left
     trap - EXIT INT TERM
     "$here/cluster" remove >"$room/remove.log" 2>&1 || { cat "$room/remove.log"; [ "$code" != 0 ] || code=1; }
+    left=$(leftovers) || left='an engine that cannot be asked'
+    [ -z "$left" ] || { echo "docker/cluster remove left: $left"; [ "$code" != 0 ] || code=1; }
     engine_remove || [ "$code" != 0 ] || code=1
     rm -rf --one-file-system "$room"
     exit "$code"

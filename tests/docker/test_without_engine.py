@@ -58,6 +58,23 @@ def test_an_engine_that_is_installed_and_does_not_start_is_no_failure_of_the_tes
     assert list((tmp_path / "rooms").iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["", "ps", "volume", "network", "image"])
+def test_what_remove_leaves_is_a_failure_of_the_tests(bare: dict[str, str], tmp_path: Path, kind: str) -> None:
+    """With an engine that is played: a real one would have to fail to remove something."""
+    lists = f'case "$1 $2" in "{kind} -aq"|"{kind} ls") echo 0123abcd ;; esac' if kind else "true"
+    for name, does in {"docker": lists, "tests": "exit 0"}.items():
+        tool = tmp_path / "bin" / name
+        tool.write_text(f"#!/bin/bash\n{does}\n")
+        tool.chmod(0o755)
+    more = {"PYTHON": str(tmp_path / "bin" / "tests"), "DOCKER_HOST": "unix:///played"}
+    command = ["/bin/bash", str(ROOT / "docker" / "test.sh")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert (done.returncode, done.stdout) == ((1, "docker/cluster remove left: 0123abcd\n") if kind else (0, "")), (
+        done.stderr
+    )
+    assert list((tmp_path / "rooms").iterdir()) == []
+
+
 def dry(bare: dict[str, str], tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a dry run of `docker/cluster`; afterwards nothing may be there."""
     state, engine = tmp_path / "state", tmp_path / "engine"
