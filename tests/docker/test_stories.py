@@ -44,6 +44,13 @@ def test_nobody_is_root(cluster: Compose) -> None:
     assert {name: cluster.inside(name, "id", "-un").strip() for name in names} == dict.fromkeys(names, "hadoop")
 
 
+def test_each_container_says_that_it_is_healthy(cluster: Compose) -> None:
+    names = ("namenode", "datanode", "resourcemanager", "service", "prometheus", *SERVERS)
+    say = "{{.State.Health.Status}}"
+    look = lambda: {name: cluster.engine("inspect", "-f", say, cluster.container(name)).strip() for name in names}  # noqa: E731 - used once
+    cluster.until(look, dict.fromkeys(names, "healthy").__eq__, "each is healthy")
+
+
 def test_a_gang_gets_all_or_nothing(cluster: Compose) -> None:
     first = cluster.hold("2x4", "research")
     cluster.await_gpus(first, 8)
@@ -170,3 +177,26 @@ def test_prometheus_reads_the_service_and_every_monitor(cluster: Compose) -> Non
     page = "http://localhost:9090/api/v1/query?query=sum(up)"
     up = lambda: cluster.inside("prometheus", "curl", "-fsS", page)  # noqa: E731 - used once
     cluster.until(up, lambda text: text.rstrip("}]\n").endswith('"4"'), "four are up")
+
+
+def test_the_doctor_finds_no_fault(cluster: Compose) -> None:
+    where = ["--rm", "http://resourcemanager:8088", "--conf", "/etc/hadoop/conf"]
+    where += ["--certificates", "/etc/yarn-gpu-sched/tls"]
+    told = cluster.ygs("doctor", *where)
+    wrong = [one for one in told["checks"] if one["verdict"] in ("fault", "warning")]
+    assert wrong == []
+    looked = {one["check"] for one in told["checks"] if one["verdict"] == "ok"}
+    assert {"rm", "scheduler", "service", "stream", "versions", "racks", "gpus", "monitors", "certificates"} <= looked
+
+
+def test_what_ran_is_archived_in_hdfs(cluster: Compose) -> None:
+    job = cluster.hold("1x2", "research")
+    cluster.await_gpus(job, 2)
+    cluster.end(job)
+    cluster.until(lambda: cluster.job(job)["state"], lambda state: state == "ended", "it has ended")
+    cluster.engine("stop", cluster.container("service"))  # which closes the files of the hour
+    cluster.start("service")
+    cluster.await_serving()
+    listed = "hdfs dfs -ls -R /ygs/archive/jobs 2>/dev/null || true"
+    look = lambda: cluster.inside("client", "sh", "-c", listed)  # noqa: E731 - used once
+    cluster.until(look, lambda text: text.rstrip().endswith(".parquet"), "a file of jobs is there")
