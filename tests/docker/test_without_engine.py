@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -51,3 +52,33 @@ def test_a_dry_run_starts_no_engine_and_writes_nothing(bare: dict[str, str], tmp
     assert any("compose up" in line for line in told), told
     assert not state.exists()
     assert not (tmp_path / "engine").exists()
+
+
+def test_a_folder_that_holds_something_else_is_not_removed(bare: dict[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (state / "conf").mkdir(parents=True)
+    (state / "thesis.tex").write_text("years of work")
+    (tmp_path / "bin" / "find").symlink_to(shutil.which("find") or "")
+    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(tmp_path / "engine")}
+    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), "remove"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert done.returncode == 1
+    assert f"{state}/thesis.tex is there" in done.stderr
+    assert sorted(path.name for path in state.iterdir()) == ["conf", "thesis.tex"]
+
+
+def test_who_comes_second_waits_for_the_first(bare: dict[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "a state"
+    state.mkdir()
+    for name in ("find", "flock"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "")
+    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(tmp_path / "engine"), "YGS_LOCK_S": "0.3"}
+    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), "remove"]
+    with (state / "lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+        assert done.returncode == 1
+        assert f"another docker/cluster works with {state}" in done.stderr
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert not state.exists()
