@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -118,3 +119,33 @@ def test_each_command_that_changes_something_says_what_it_would_do(
 def test_a_command_without_a_dry_run_is_not_done(bare: dict[str, str], tmp_path: Path, command: str) -> None:
     done = dry(bare, tmp_path, "--dry-run", command)
     assert (done.returncode, done.stderr) == (1, f"docker/cluster: {command} has no dry run\n")
+
+
+def test_a_folder_that_holds_something_else_is_not_removed(bare: dict[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (state / "conf").mkdir(parents=True)
+    (state / "thesis.tex").write_text("years of work")
+    (tmp_path / "bin" / "find").symlink_to(shutil.which("find") or "")
+    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(tmp_path / "engine")}
+    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), "remove"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert done.returncode == 1
+    assert f"{state}/thesis.tex is there" in done.stderr
+    assert sorted(path.name for path in state.iterdir()) == ["conf", "thesis.tex"]
+
+
+def test_who_comes_second_waits_for_the_first(bare: dict[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "a state"
+    state.mkdir()
+    for name in ("find", "flock"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "")
+    more = {"YGS_DOCKER_STATE": str(state), "YGS_ENGINE": str(tmp_path / "engine"), "YGS_LOCK_S": "0.3"}
+    command = ["/bin/bash", str(ROOT / "docker" / "cluster"), "remove"]
+    with (state / "lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+        assert done.returncode == 1
+        assert f"another docker/cluster works with {state}" in done.stderr
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=bare | more, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert not state.exists()

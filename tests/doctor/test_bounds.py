@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests.doctor.site import HOSTS, RM, Site, healthy
 from tests.doctor.ways import service_stopped, stopped
 from yarn_gpu_sched.doctor import CHECKS, Check, Places, Result, Verdict, examine, installation
 from yarn_gpu_sched.doctor import finding as findings
+from yarn_gpu_sched.doctor.finding import CannotLook
+from yarn_gpu_sched.doctor.hadoop_files import read_files
 from yarn_gpu_sched.doctor.web import PAGE_BYTES_MAX, Web
 
 GARBAGE: list[Any] = [[], {}, None, "text", 7, b"", b"\xff\xfe", b'{"beans":', 204, 302, 404, 503, {"beans": [1]}]
@@ -119,6 +122,35 @@ def test_a_page_that_never_ends_is_left(site: Site) -> None:
         thread.join(timeout=60)
     assert found.verdict == Verdict.FAULT
     assert any(words in found.findings[0].sentence for words in (f"{PAGE_BYTES_MAX} bytes", "did not end in time"))
+
+
+@pytest.mark.parametrize("drop", [b"a", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0"])
+def test_an_answer_that_comes_by_drops_is_left(drop: bytes) -> None:
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(drop)
+                while not done.wait(0.1):
+                    connection.sendall(drop[-1:])
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        web, begun_s = Web(time.monotonic() + 1.0), time.monotonic()
+        threading.Timer(10.0, done.set).start()
+        with pytest.raises(CannotLook, match=r"did not end in time|timed out"):
+            web.page(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        assert time.monotonic() - begun_s < 5
+        done.set()
+        thread.join(timeout=60)
+
+
+def test_a_value_that_grows_without_end_is_left(tmp_path: Path) -> None:
+    value = "<property><name>a</name><value>${a}${a}${a}</value></property>"
+    (tmp_path / "yarn-site.xml").write_text(f"<configuration>{value}</configuration>")
+    assert len(read_files(tmp_path, ["yarn-site"]).get("a")) <= 1 << 20
 
 
 def test_a_redirect_is_not_followed_and_a_proxy_not_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -49,3 +51,55 @@ def test_too_little_time_is_no_fault_of_hdfs(site: Site) -> None:
     found = site.look("hdfs")
     assert found.verdict == Verdict.UNSEEN
     assert "--timeout" in found.findings[0].do
+
+
+class _NeverRemoving(BaseHTTPRequestHandler):
+    """A NameNode that takes a file, gives it back, and removes none."""
+
+    protocol_version = "HTTP/1.1"
+    content = b""
+
+    def do_GET(self) -> None:
+        if "op=OPEN" in self.path:
+            self._answer(200, type(self).content)
+        else:
+            self._answer(200, b'{"FileStatus": {"type": "DIRECTORY"}}')
+
+    def do_PUT(self) -> None:
+        type(self).content = self.rfile.read(int(self.headers.get("Content-Length", 0))) or self._chunks()
+        self._answer(201 if type(self).content else 307, b"")
+
+    def do_DELETE(self) -> None:
+        self._answer(403, b'{"RemoteException": {"exception": "AccessControlException", "message": "sticky bit"}}')
+
+    def _chunks(self) -> bytes:
+        body = b""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        return body
+
+    def _answer(self, code: int, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Location", f"http://{self.headers['Host']}{self.path}")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_file_that_cannot_be_removed_again_is_said(site: Site) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NeverRemoving) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        site.places |= {"hdfs": f"http://127.0.0.1:{server.server_port}/archive", "hdfs_user": "ada"}
+        found = site.look("hdfs")
+        server.shutdown()
+        thread.join()
+    assert found.verdict == Verdict.FAULT
+    assert "stays there: sticky bit" in found.findings[0].sentence
+    assert found.findings[0].do.startswith("hdfs dfs -rm /archive/.ygs-doctor-")

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
 from yarn_gpu_sched.identity import (
     BadCertificate,
@@ -156,12 +156,16 @@ def test_files_that_cannot_be_used_are_named(
 
 def with_uris(*uris: str) -> bytes:
     """Make a certificate by itself with any URIs."""
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
+    return with_names(names if uris else None)
+
+
+def with_names(names: x509.ExtensionType | None) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([])
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(utc_now()).not_valid_after(utc_now() + dt.timedelta(days=1))
-    if uris:
-        names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
+    if names is not None:
         builder = builder.add_extension(names, critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
@@ -185,6 +189,17 @@ def test_who_is_not_named_once_is_nobody(uris: tuple[str, ...], fault: str) -> N
     own = presented(with_uris(*uris))
     assert own.identity is None
     assert fault in own.fault
+
+
+def test_two_names_are_two_in_whatever_case() -> None:
+    assert presented(with_uris("ygs://reader/grafana", "YGS://operator/ops")).identity is None
+    assert presented(with_uris("YGS://operator/ops")).identity is None
+
+
+@pytest.mark.parametrize("names", [b"\x30\x02\xa3\x00", b"\x30\x03\x01\x02\x03", b"\xff", b"\x30\x06\x86\x04yg\xff:"])
+def test_names_that_cannot_be_read_name_nobody(names: bytes) -> None:
+    own = presented(with_names(x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, names)))
+    assert (own.identity, own.fault) == (None, "the certificate has no URI ygs://ROLE/NAME")
 
 
 def test_certificates_that_were_read_are_bounded() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -67,6 +68,44 @@ def test_old_files_go(tmp_path: Path) -> None:
     ]
     assert kept == list(range(40 - len(kept), 40)), "the newest, in their order"
     assert all((tmp_path / name).stat().st_size <= 300 for name in files)
+
+
+def test_old_files_stay_while_no_new_one_can_be_opened(tmp_path: Path, said: list[Any]) -> None:
+    one = Audited(tmp_path / "audit.jsonl", bytes_max=300, files_max=4)
+    put(one, range(9))
+    settled(one, 9)
+    oldest = set((tmp_path / "audit.jsonl.3").read_text().splitlines())
+    newer = everything(tmp_path) - oldest
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        put(one, range(9, 20))
+        settled(one, 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert one.count("audit_drops")
+    assert len(newer) == 3
+    assert everything(tmp_path) >= newer, "whoever takes all file descriptors takes no history"
+    put(one, range(20, 21))
+    one.log.close()
+    assert [line["number"] for line in one.lines()] == [20]
+    assert [line["event"] for line in said] == ["audit_not_written"]
+
+
+def put(one: Audited, numbers: range) -> None:
+    for number in numbers:
+        one.log.write({"number": number, "filling": "x" * 100})
+
+
+def settled(one: Audited, lines: int) -> None:
+    """Wait until so many lines are written or lost."""
+    deadline_s = time.monotonic() + BOUND_S
+    while (one.count("audit_lines") or 0) + (one.count("audit_drops") or 0) < lines and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+
+
+def everything(folder: Path) -> set[str]:
+    return {line for path in folder.iterdir() for line in path.read_text().splitlines()}
 
 
 def test_a_restart_appends_and_ends_a_line_that_was_torn(tmp_path: Path) -> None:

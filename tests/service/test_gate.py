@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,13 +18,15 @@ from grpc import aio
 from tests.service import changes
 from tests.service.certified import Certified, answer, calling, serving
 from tests.service.conftest import settled
-from tests.service.raw_link import RawLink
+from tests.service.raw_link import BOUND_S, RawLink
 from tests.service.raw_monitor import RawMonitor
 from yarn_gpu_sched.identity import Role, TlsFiles, utc_now
 from yarn_gpu_sched.protocol.v1 import gpu_pb2, link_pb2, monitor_pb2, preemption_pb2
 from yarn_gpu_sched.service import Service
+from yarn_gpu_sched.service.driver import Events
 from yarn_gpu_sched.service.gate import Gate
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.switch_file import SwitchFile
 
 Code = grpc.StatusCode
 CHECKPOINT = "/yarn_gpu_sched.v1.PreemptionService/ReportCheckpoint"
@@ -175,6 +179,61 @@ async def test_what_operators_do_is_audited_with_before_and_after(certified: Cer
     refused = await certified.until_audited(outcome="refused", reason="UNKNOWN_SERVER")
     assert (refused["rpc"], refused["code"]) == (MARK, "NOT_FOUND")
     assert len([line for line in certified.lines() if line["rpc"] == MARK]) == 2, "a dry run changes nothing"
+
+
+async def asked(channel: aio.Channel, path: str, request: bytes) -> aio.StreamStreamCall[bytes, bytes]:
+    """Begin a call, without waiting for its answer."""
+    call: aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(path)()
+    await call.write(request)
+    await call.done_writing()
+    return call
+
+
+async def test_an_operator_that_does_not_wait_for_the_answer_is_audited(
+    certified: Certified, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, disk = threading.Event(), threading.Event()
+    really = service.preemption_switch._write
+
+    def write(file: SwitchFile) -> None:
+        begun.set()
+        disk.wait(BOUND_S)
+        really(file)
+
+    monkeypatch.setattr(service.preemption_switch, "_write", write)
+    switch = preemption_pb2.SetPreemptionModeRequest(mode=preemption_pb2.PREEMPTION_MODE_ON, reason="night")
+    try:
+        async with calling(certified, service.port, certified.issue(Role.OPERATOR)) as channel:
+            call = await asked(channel, SWITCH, switch.SerializeToString())
+            assert await asyncio.to_thread(begun.wait, BOUND_S)
+            call.cancel()
+        line = await certified.until_audited(act="switched")
+        assert (line["who"], line["before"], line["after"]) == ("operator/ops", "observe", "on")
+    finally:
+        disk.set()
+
+
+async def test_a_report_whose_sender_is_gone_is_audited(
+    certified: Certified, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [changes.job("mine", user="bob"), changes.asks("mine"), changes.container("c-1", "mine")]
+    await cluster(certified, service, *jobs, hosts=("gpu-1",))
+    tell, told, goes_on = service.driver.tell, asyncio.Event(), asyncio.Event()
+
+    async def slowly(make: Events) -> None:
+        await tell(make)
+        told.set()
+        await goes_on.wait()
+
+    monkeypatch.setattr(service.driver, "tell", slowly)
+    request = preemption_pb2.ReportCheckpointRequest(job_id="mine").SerializeToString()
+    async with calling(certified, service.port, certified.issue(Role.SUBMITTER, "bob")) as channel:
+        call = await asked(channel, CHECKPOINT, request)
+        await asyncio.wait_for(told.wait(), BOUND_S)
+        call.cancel()
+    await asyncio.sleep(0.2)  # until the service has heard of it
+    goes_on.set()
+    assert (await certified.until_audited(act="reported"))["job_id"] == "mine"
 
 
 async def test_where_everybody_may_connect_loopback_has_tls_too(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from yarn_gpu_sched.doctor.finding import CannotLook
 FILE_BYTES_MAX = 16 << 20
 _VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
 _EXPANSIONS_MAX = 20
+_VALUE_CHARACTERS_MAX = 1 << 20
 DEFAULTS = {
     "yarn.resourcemanager.webapp.address": "${yarn.resourcemanager.hostname}:8088",
     "yarn.resourcemanager.hostname": "localhost",
@@ -35,7 +36,10 @@ class Settings:
             found = _VARIABLE.search(text)
             if found is None:
                 break
-            text = text.replace(found[0], self._values.get(found[1], DEFAULTS.get(found[1], "")))
+            value = self._values.get(found[1], DEFAULTS.get(found[1], ""))
+            if len(text) + text.count(found[0]) * len(value) > _VALUE_CHARACTERS_MAX:
+                break
+            text = text.replace(found[0], value)
         return text.strip()
 
     def says(self, key: str) -> bool:

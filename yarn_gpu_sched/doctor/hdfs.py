@@ -71,16 +71,32 @@ def _tried(client: InsecureClient, folder: str, path: str, user: str) -> Finding
         try:
             client.write(path, data=_BODY, overwrite=False)
             came_back = _read(client, path)
-        finally:
+        except BaseException:
             with suppress(HdfsError, RequestException):
                 client.delete(path)
+            raise
+        left = _left(client, path)
     except (HdfsError, RequestException, OSError) as error:
         return _refused(error, folder, user)
     if came_back != _BODY:
         return fault(
             f"{path}: {len(_BODY)} bytes were written, {len(came_back)} came back", "hdfs fsck / says what is wrong"
         )
+    if left:
+        return fault(f"{path} was written and stays there: {left}", f"hdfs dfs -rm {path}")
     return ok(f"{user} writes, reads and removes {path}")
+
+
+def _left(client: InsecureClient, path: str) -> str:
+    """Remove the file; say why it is there still, if it is."""
+    from hdfs.util import HdfsError  # noqa: PLC0415 - of the same extra
+    from requests import RequestException  # noqa: PLC0415 - of the same extra
+
+    try:
+        client.delete(path)
+    except (HdfsError, RequestException) as error:
+        return _words(error)
+    return ""
 
 
 def _read(client: InsecureClient, path: str) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -85,7 +87,59 @@ class _Plain(urllib.request.HTTPRedirectHandler):
         """Follow nobody."""
 
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Plain)
+class _Until:
+    """A socket that is read until a time has come, however slowly the other side says a byte after the other."""
+
+    until_s = float("inf")
+
+    def recv_into(self, *arguments: Any) -> int:  # noqa: ANN401 - as the classes below have it
+        """Read some; TimeoutError once it is too late."""
+        left_s = self.until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer did not end in time")
+        self.settimeout(left_s)  # type: ignore[attr-defined] # of the socket
+        count: int = super().recv_into(*arguments)  # type: ignore[misc] # of the socket
+        return count
+
+
+class _Socket(_Until, socket.socket):
+    pass
+
+
+class _TlsSocket(_Until, ssl.SSLSocket):
+    pass
+
+
+class _Connection(http.client.HTTPConnection):
+    def connect(self) -> None:
+        until_s = time.monotonic() + (self.timeout or PAGE_S_MAX)
+        super().connect()
+        self.sock = _Socket(fileno=self.sock.detach())
+        self.sock.settimeout(self.timeout)
+        self.sock.until_s = until_s
+
+
+class _TlsConnection(http.client.HTTPSConnection):
+    def connect(self) -> None:
+        until_s = time.monotonic() + (self.timeout or PAGE_S_MAX)
+        super().connect()
+        if isinstance(self.sock, _TlsSocket):
+            self.sock.until_s = until_s
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        context = ssl.create_default_context()
+        context.sslsocket_class = _TlsSocket
+        return self.do_open(_TlsConnection, req, context=context)
+
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Plain, _Http, _Https)
 
 
 def read(page: Page, kind: type[T]) -> T:

@@ -22,6 +22,7 @@ KEY_FILE = "key.pem"
 AUTHORITY_FILE = "authority.pem"
 FILE_BYTES_MAX = 1 << 20
 KNOWN_MAX = 8_192
+_UNREADABLE = (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError)
 
 
 class BadCertificate(ValueError):  # noqa: N818 - a name that says what is wrong
@@ -109,19 +110,21 @@ def _encoded(key: PublicKeyTypes) -> bytes:
 
 
 def uris_of(certificate: x509.Certificate) -> list[str]:
-    """List the URIs of this product that a certificate has."""
+    """List the URIs of this product that a certificate has, in whatever case they name it."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except _UNREADABLE:
         return []
-    return [uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith(f"{SCHEME}:")]
+    return [
+        uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.lower().startswith(f"{SCHEME}:")
+    ]
 
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:
     """List the host names and addresses of a certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except _UNREADABLE:
         return []
     addresses = names.get_values_for_type(x509.IPAddress)
     return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]

@@ -119,10 +119,10 @@ class _RotatedFile:
             raise OSError(f"{written} of {len(line)} bytes of a line were written")
 
     def _rotate(self) -> None:
-        for number in range(self._files_max - 1, 0, -1):
-            older = self._numbered(number)
-            with contextlib.suppress(FileNotFoundError):
-                self._numbered(number - 1).replace(older)
+        # Up to the first gap: one that failed before its end, as where no file can be opened, is tried with every line.
+        free = (number for number in range(self._files_max) if not self._numbered(number).exists())
+        for number in range(next(free, self._files_max - 1), 0, -1):
+            self._numbered(number - 1).replace(self._numbered(number))
         if self._files_max == 1:
             self._path.unlink(missing_ok=True)
         fd, size = _opened(self._path)

@@ -72,9 +72,8 @@ class Gate(aio.ServerInterceptor):
             try:
                 found = behaviour(request, context)
                 return await found if inspect.isawaitable(found) else found
-            except aio.AbortError:
+            finally:  # also if the caller was gone before it could be told
                 self._note_refusal(method, call)
-                raise
 
         return handle
 

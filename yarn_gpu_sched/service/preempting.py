@@ -1,5 +1,6 @@
 """Serves `PreemptionService`: shows what is under way, foretells, and takes an operator's switch and jobs' checkpoints."""
 
+import asyncio
 from collections.abc import Sequence
 
 import grpc
@@ -62,10 +63,6 @@ class Preempting:
         if not why and not request.dry_run:
             raise BadField("reason", request.reason, f"1 to {REASON_CHARACTERS_MAX} characters that say why")
         turned = self._switch.foretell(mode) if request.dry_run else await self._switch.turn(mode, why, by)
-        if not request.dry_run:
-            current_call().acted(
-                "switched", before=turned.before.value, after=mode.value, reason=one_line(why), by=one_line(by)
-            )
         spared, left_out = fitting(map(victim_message, turned.spared))
         return preemption_pb2.SetPreemptionModeResponse(
             before=PREEMPTION_MODE_NUMBERS[turned.before],
@@ -94,6 +91,12 @@ class Preempting:
     ) -> preemption_pb2.ReportCheckpointResponse:
         """Note that what a job has done until now is safe, if it still runs when it is this report's turn."""
         job_id = checked_id("job_id", request.job_id)
+        _own(self._engine.job(job_id), current_call())
+        return await asyncio.shield(self._report(job_id, request))
+
+    async def _report(
+        self, job_id: str, request: preemption_pb2.ReportCheckpointRequest
+    ) -> preemption_pb2.ReportCheckpointResponse:
         noted: list[int] = []
         call = current_call()
 

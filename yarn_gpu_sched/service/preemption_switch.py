@@ -11,6 +11,8 @@ import structlog
 from yarn_gpu_sched.engine import events
 from yarn_gpu_sched.engine.views import PreemptionView, VictimView
 from yarn_gpu_sched.model.preemption import Mode
+from yarn_gpu_sched.protocol.bounds import one_line
+from yarn_gpu_sched.service.caller import current_call
 from yarn_gpu_sched.service.driver import Driver
 from yarn_gpu_sched.service.switch_file import Damaged, Switch, SwitchFile
 
@@ -78,6 +80,13 @@ class PreemptionSwitch:
 
     async def _turn(self, switch: Switch) -> Turned:
         turned = await self._apply(switch)
+        current_call().acted(
+            "switched",
+            before=turned.before.value,
+            after=switch.mode.value,
+            reason=one_line(switch.why),
+            by=one_line(switch.by),
+        )
         _log.info(
             "preemption_switched",
             mode=switch.mode.value,

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.service.archive.test_writer import files_end_at, until, use_rows
 from tests.service.archive.world import BEGIN_S, HOUR_S, rows_archived, rows_in_spool
 from yarn_gpu_sched.archive import ArchiveError, FileName, FolderStore, Kind
+from yarn_gpu_sched.journal.entries import MAGIC, entry
 from yarn_gpu_sched.service.archive import uploader as uploading
 from yarn_gpu_sched.service.archive.spool import Spool
 from yarn_gpu_sched.service.archive.uploader import Uploader
@@ -176,6 +178,40 @@ def test_another_file_of_that_name_is_not_replaced_and_keeps_no_other_back(world
     assert len(world.spool.waiting()) == 1
     assert len(list(world.archive.rglob("*.parquet"))) == 2
     assert world.failures == 1
+
+
+FOREIGN = MAGIC + entry(msgspec.msgpack.encode({"number": 1, "batch": b"no rows"}))
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [
+        (".rows", b"not of ours, and long"),
+        (".rows", FOREIGN),
+        (".rows", MAGIC + entry(b"x")),
+        (".parquet", b"no Parquet"),
+    ],
+)
+def test_a_damaged_file_is_set_aside_and_keeps_no_other_back(world: World, ending: str, content: bytes) -> None:
+    stem = FileName(BEGIN_S - HOUR_S, Kind.USE, "0" * 16).stem
+    (world.spool.directory / f"{stem}{ending}").write_bytes(content)
+    world.close_a_file()
+    world.uploader.round()
+    assert len(rows_archived(world.archive, Kind.USE)) == 3
+    assert world.spool.waiting() == []
+    assert (world.spool.directory / f"{stem}.damaged").read_bytes() == content
+    assert world.spool.drop_one() == (Kind.USE, 0), "it goes when there is no room"
+    assert world.spool.drop_one() is None
+
+
+def test_a_damaged_file_that_was_left_open_lets_the_next_service_start(world: World) -> None:
+    world.close_a_file()
+    (closed,) = world.spool.waiting()
+    closed.rename(closed.with_suffix(".open"))
+    stem = FileName(BEGIN_S - HOUR_S, Kind.USE, "0" * 16).stem
+    (world.spool.directory / f"{stem}.open").write_bytes(FOREIGN)
+    told, number = world.spool.left_open(0)
+    assert (len(told), number) == (3, 1)
 
 
 def test_a_file_that_is_being_archived_is_not_dropped(world: World) -> None:

@@ -11,12 +11,13 @@ import pytest_asyncio
 
 from tests.engine.world import ask, server, worker
 from tests.service.archive.test_jobs import start, time
-from tests.service.archive.world import HOUR_S, ArchiveWorld
+from tests.service.archive.world import BEGIN_S, HOUR_S, ArchiveWorld
 from tests.service.played_monitor import card, sample
 from yarn_gpu_sched.archive import Kind
 from yarn_gpu_sched.engine.views import JobView
 from yarn_gpu_sched.model.preemption import Preempted
 from yarn_gpu_sched.protocol.v1 import monitor_pb2
+from yarn_gpu_sched.service.archive.accounts import AWAY_MAX_S, Account
 
 
 @pytest_asyncio.fixture
@@ -155,3 +156,22 @@ async def test_a_wait_ask_is_no_use(world: ArchiveWorld) -> None:
     world.cluster.ask("j", ask(3, worker(4)))
     pass_minutes(world, 61)
     assert await use(world) == []
+
+
+def test_a_clock_that_is_wrong_by_years_holds_nobody_up_and_counts_on_when_it_is_right() -> None:
+    account = Account(job_id="j")
+    account.hold("c", "gpu-1", (0, 1), BEGIN_S)
+    account.count(BEGIN_S + 12 * 365 * 86_400)
+    assert len(account.hours) <= AWAY_MAX_S / HOUR_S + 1
+    account.hours.clear()
+    account.count(BEGIN_S + HOUR_S)
+    account.count(BEGIN_S + 2 * HOUR_S)
+    assert {hour: one.gpu_s for hour, one in account.hours.items()} == {BEGIN_S + HOUR_S: 2 * HOUR_S}
+
+
+def test_a_clock_that_is_put_back_an_hour_counts_no_hour_twice() -> None:
+    account = Account(job_id="j")
+    account.hold("c", "gpu-1", (0,), BEGIN_S)
+    for until_s in (BEGIN_S + 2 * HOUR_S, BEGIN_S + HOUR_S, BEGIN_S + 3 * HOUR_S):
+        account.count(until_s)
+    assert account.sums.gpu_s == 3 * HOUR_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.service.archive.world import BEGIN_S, HOUR_S, lost, rows_in_spool
-from yarn_gpu_sched.archive import Kind
+from yarn_gpu_sched.archive import FileName, Kind
 from yarn_gpu_sched.service.archive import writer as writing
 from yarn_gpu_sched.service.archive.spool import Spool
 from yarn_gpu_sched.service.archive.writer import Writer
@@ -198,3 +199,30 @@ def test_files_are_closed_only_after_what_is_kept_is_on_the_disk(tmp_path: Path,
         until(lambda: not one.queued)
         assert [path.suffix for path in tmp_path.glob("use-*")] == [".rows"]
         assert (tmp_path / "open.msgpack").read_bytes() == b"what is kept"
+
+
+def test_a_spool_that_is_removed_costs_what_was_in_it_and_no_more(tmp_path: Path, metrics: Metrics) -> None:
+    folder, away = tmp_path / "spool", tmp_path / "away"
+    with writer(folder, metrics) as one:
+        one.put(Kind.USE, BEGIN_S, use_rows(1))
+        until(lambda: not one.queued)
+        folder.rename(away)
+        one.put(Kind.USE, BEGIN_S, use_rows(2))
+        until(lambda: one.queued == 1)
+        assert one._spool.bytes == 0, "whoever asks for it is not ended"
+        shutil.rmtree(away)
+        folder.mkdir()
+        until(lambda: not one.queued)
+        assert one._thread.is_alive()
+    assert len(rows_in_spool(folder, Kind.USE)) == 2
+    assert lost(metrics) == {}
+
+
+def test_a_full_spool_drops_a_file_that_nobody_can_read(tmp_path: Path, metrics: Metrics) -> None:
+    (tmp_path / f"{FileName(BEGIN_S - HOUR_S, Kind.USE, '0' * 16).stem}.parquet").write_bytes(b"no Parquet" * 1_000)
+    with writer(tmp_path, metrics, bytes_max=9_000) as one:
+        one.put(Kind.USE, BEGIN_S, use_rows(1))
+        until(lambda: not one.queued)
+        assert one._spool.bytes < 9_000
+    assert lost(metrics) == {("use", "spool"): 0}
+    assert len(rows_in_spool(tmp_path, Kind.USE)) == 1

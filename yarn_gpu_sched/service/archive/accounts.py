@@ -28,6 +28,11 @@ class Seconds(msgspec.Struct):
         return tuple(getattr(self, name) for name in self.__struct_fields__)
 
 
+AWAY_MAX_S = 7 * 86_400.0
+"""Longest stretch that is counted at once: that of a service which was away."""
+BACK_MAX_S = 86_400.0
+
+
 class Held(msgspec.Struct):
     """GPUs of a live container, counted until ``counted_s``. ``seen``: told of since the resource manager last registered."""
 
@@ -75,7 +80,14 @@ class Account(msgspec.Struct, kw_only=True):
             self.count_one(one, until_s)
 
     def count_one(self, one: Held, until_s: float) -> None:
-        """Count what a container holds until then, hour by hour; a clock that was put back counts nothing."""
+        """Count what a container holds until then, hour by hour; a clock that was put back counts nothing for up to a day.
+
+        A clock that was wrong by years is not believed: no more than `AWAY_MAX_S` count at once, and from a time that is further
+        ahead than `BACK_MAX_S` it is begun anew.
+        """
+        if one.counted_s > until_s + BACK_MAX_S:
+            one.counted_s = until_s
+        one.counted_s = max(one.counted_s, until_s - AWAY_MAX_S)
         while one.counted_s < until_s:
             hour_s = hour_of(one.counted_s)
             upto_s = min(until_s, hour_s + HOUR_S)

@@ -2,7 +2,8 @@
 
 A file is being written (`.open`), closed (`.rows`), or ready (`.parquet`). The first two hold batches, each with its length and
 checksum, so what a crash tore off is known. One thread appends, closes and drops; another turns closed files into Parquet and
-removes those that are in the archive. Both take the lock for as long as they change which files there are.
+removes those that are in the archive. Both take the lock for as long as they change which files there are. A file that the disk
+damaged is set aside (`.damaged`), said, and the first to go where the spool is full: it keeps no other back.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
+import structlog
 
 from yarn_gpu_sched.archive import FileName, Kind, batch_of, parse_name
 from yarn_gpu_sched.archive.kinds import schema_of
@@ -23,10 +25,13 @@ from yarn_gpu_sched.journal.entries import MAGIC, RecordError, entry, read_entri
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-OPEN, CLOSED, READY = ".open", ".rows", ".parquet"
+OPEN, CLOSED, READY, DAMAGED = ".open", ".rows", ".parquet", ".damaged"
 _TEMPORARY = ".part"
 _DROPPED_FIRST = (Kind.GPUS, Kind.USE, Kind.JOBS)
+
+_log = structlog.get_logger(__name__)
 
 
 class _Entry(msgspec.Struct):
@@ -38,6 +43,10 @@ class _Entry(msgspec.Struct):
 
 class SpoolInUseError(RuntimeError):
     """Another service has the spool."""
+
+
+class _DamagedError(Exception):
+    """A file holds something else than what was written into it."""
 
 
 class _Writing(msgspec.Struct):
@@ -80,10 +89,16 @@ class Spool:
         number = after
         for path in sorted(self.directory.glob(f"*{OPEN}")):
             name = parse_name(path.name, OPEN)
-            for one in [] if name is None else _entries(path):
-                number = max(number, one.number)
-                if name is not None and one.number > after and name.kind is not Kind.GPUS:
-                    found += [(name.kind, row) for row in _table(one).to_pylist()]
+            if name is None:
+                continue
+            try:
+                entries = _entries(path)
+                number = max([number, *(one.number for one in entries)])
+                if name.kind is not Kind.GPUS:
+                    told = [row for one in entries if one.number > after for row in _table(one).to_pylist()]
+                    found += [(name.kind, row) for row in told]
+            except _DamagedError as damaged:
+                _log.error("archive_file_damaged", file=str(path), error=str(damaged))
         return found, number
 
     def close_left_open(self) -> None:
@@ -95,7 +110,7 @@ class Spool:
     def append(self, kind: Kind, hour_s: int, number: int, rows: list[tuple[Any, ...]]) -> None:
         """Put rows on the disk; raises OSError, and then none of them is there."""
         payload = msgspec.msgpack.encode(_Entry(number, _packed(kind, rows)))
-        one = self._writing.get(kind) or self._begin(kind, hour_s)
+        one = self._still_there(kind) or self._begin(kind, hour_s)
         try:
             _write_all(one.stream, entry(payload))
             os.fsync(one.stream.fileno())
@@ -103,6 +118,15 @@ class Spool:
             self._undo(kind, one)
             raise
         one.good = one.stream.tell()
+
+    def _still_there(self, kind: Kind) -> _Writing | None:
+        one = self._writing.get(kind)
+        if one is None or one.path.exists():
+            return one
+        del self._writing[kind]
+        one.stream.close()
+        _log.error("archive_file_removed", file=str(one.path), bytes=one.good)
+        return None
 
     def _begin(self, kind: Kind, hour_s: int) -> _Writing:
         name = FileName(hour_s, kind, secrets.token_hex(8))
@@ -153,15 +177,19 @@ class Spool:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Bytes of all files; of those alone that can be looked at."""
         total = 0
-        for path in self.directory.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                total += path.stat().st_size
+        with contextlib.suppress(OSError):
+            for path in self.directory.iterdir():
+                with contextlib.suppress(OSError):
+                    total += path.stat().st_size
         return total
 
     def drop_one(self, kinds: tuple[Kind, ...] = _DROPPED_FIRST) -> tuple[Kind, int] | None:
-        """Drop the oldest file, telemetry first; return of which kind it was and how many rows are lost. None: there is none."""
+        """Drop the oldest file, telemetry first; return of which kind it was and how many rows are lost. None: there is none.
+
+        Of a file that is damaged nobody can tell how many rows there were: 0.
+        """
         with self.lock:
             for kind in kinds:
                 for path in self._of_kind(kind):
@@ -171,7 +199,16 @@ class Spool:
         return None
 
     def _of_kind(self, kind: Kind) -> list[Path]:
-        return [path for path in self.waiting() if path.name.startswith(f"{kind.value}-") and path != self.busy]
+        named = [*sorted(self.directory.glob(f"*{DAMAGED}")), *self.waiting()]
+        return [path for path in named if path.name.startswith(f"{kind.value}-") and path != self.busy]
+
+    def _set_aside(self, path: Path, damaged: _DamagedError) -> None:
+        aside = path.with_suffix(DAMAGED)
+        with self.lock:
+            if path.exists():
+                path.rename(aside)
+                self._sync()
+        _log.error("archive_file_damaged", file=str(path), kept=str(aside), error=str(damaged))
 
     def end(self) -> None:
         """Close what is being written, and let go of the directory."""
@@ -190,13 +227,19 @@ class Spool:
     # Of the thread that archives
 
     def make_ready(self, closed: Path) -> Path | None:
-        """Turn a closed file into Parquet; return that. One without any row goes, and so does one that was dropped meanwhile."""
+        """Turn a closed file into Parquet; return that.
+
+        One without any row goes, and so does one that was dropped meanwhile; one that is damaged is set aside.
+        """
         ready, part = closed.with_suffix(READY), closed.with_suffix(_TEMPORARY)
         try:
             rows = write_parquet(closed, part)
         except OSError:
             part.unlink(missing_ok=True)
             raise
+        except _DamagedError as damaged:
+            self._set_aside(closed, damaged)
+            return None
         with self.lock:
             if rows and closed.exists():
                 part.rename(ready)
@@ -208,7 +251,14 @@ class Spool:
         return ready if rows else None
 
     def take(self, ready: Path) -> bool:
-        """Keep a file from being dropped while it is put into the archive; False if it was already."""
+        """Keep a file from being dropped while it is put into the archive; False if it was already, or is damaged."""
+        try:
+            _metadata(ready)
+        except FileNotFoundError:
+            return False
+        except _DamagedError as damaged:
+            self._set_aside(ready, damaged)
+            return False
         with self.lock:
             self.busy = ready if ready.exists() else None
             return self.busy is not None
@@ -244,7 +294,11 @@ def write_parquet(closed: Path, target: Path) -> int:
 
     name = parse_name(closed.name, closed.suffix)
     assert name is not None
-    table = pa.concat_tables([schema_of(name.kind).empty_table(), *map(_table, _entries(closed))]).unify_dictionaries()
+    tables = list(map(_table, _entries(closed)))
+    try:
+        table = pa.concat_tables([schema_of(name.kind).empty_table(), *tables]).unify_dictionaries()
+    except pa.ArrowException as error:  # rows of other columns than a version of today has
+        raise _DamagedError(str(error)) from error
     if name.kind is Kind.GPUS:  # what is alike lies together: half the bytes
         keys = pa.table({"server": table["server"].cast(pa.string()), "gpu": table["gpu"], "minute": table["minute"]})
         table = table.take(pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]))
@@ -256,10 +310,13 @@ def write_parquet(closed: Path, target: Path) -> int:
 
 
 def _entries(path: Path) -> list[_Entry]:
+    """Read what is whole; a file of which a crash left not even the beginning holds nothing."""
     try:
         return [msgspec.msgpack.decode(one, type=_Entry) for one in read_entries(path)]
-    except (RecordError, msgspec.MsgspecError):
-        return []
+    except (RecordError, msgspec.MsgspecError) as error:
+        if path.stat().st_size < len(MAGIC):
+            return []
+        raise _DamagedError(str(error)) from error
 
 
 def _packed(kind: Kind, rows: list[tuple[Any, ...]]) -> bytes:
@@ -276,12 +333,27 @@ def _packed(kind: Kind, rows: list[tuple[Any, ...]]) -> bytes:
 def _table(one: _Entry) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - only where an archive is kept
 
-    return pa.ipc.open_stream(pa.py_buffer(one.batch)).read_all()
+    try:
+        return pa.ipc.open_stream(pa.py_buffer(one.batch)).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise _DamagedError(f"batch {one.number}: {error}") from error
+
+
+def _metadata(ready: Path) -> pq.FileMetaData:
+    import pyarrow as pa  # noqa: PLC0415 - only where an archive is kept
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only where an archive is kept
+
+    with ready.open("rb") as stream:
+        try:
+            return pq.read_metadata(stream)
+        except pa.ArrowException as error:
+            raise _DamagedError(str(error)) from error
 
 
 def _rows(path: Path) -> int:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - only where an archive is kept
-
-    if path.suffix == READY:
-        return int(pq.read_metadata(path).num_rows)
-    return sum(_table(one).num_rows for one in _entries(path))
+    try:
+        if path.suffix == READY:
+            return int(_metadata(path).num_rows)
+        return sum(_table(one).num_rows for one in _entries(path)) if path.suffix == CLOSED else 0
+    except _DamagedError:
+        return 0

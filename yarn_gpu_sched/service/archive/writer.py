@@ -99,20 +99,23 @@ class Writer:
             try:
                 item = self._queue.get(timeout=RETRY_S)
             except queue.Empty:
-                self._write_waiting()
+                self._do(None)
                 continue
             if item is None:
                 break
             self._do(item)
             self._queue.task_done()
-        self._write_waiting()
+        self._do(None)
         for one in self._waiting:
             self._lost(one.kind, len(one.rows), "disk")
         self._spool.end()
 
-    def _do(self, item: Batch | Keep) -> None:
+    def _do(self, item: Batch | Keep | None) -> None:
+        """Take one; None: try again what waits."""
         try:
-            if isinstance(item, Batch):
+            if item is None:
+                self._write_waiting()
+            elif isinstance(item, Batch):
                 self._take(item)
             else:
                 self._keep(item)
