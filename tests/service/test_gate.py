@@ -26,6 +26,7 @@ from yarn_gpu_sched.service import Service
 from yarn_gpu_sched.service.driver import Events
 from yarn_gpu_sched.service.gate import Gate
 from yarn_gpu_sched.service.metrics import Metrics
+from yarn_gpu_sched.service.refusal import Refusal, end_call
 from yarn_gpu_sched.service.switch_file import SwitchFile
 
 Code = grpc.StatusCode
@@ -324,6 +325,24 @@ async def admitted(context: Context, now: dt.datetime) -> list[Any]:
     except aio.AbortError:
         assert served == []
     return served
+
+
+async def test_what_a_handler_refused_is_audited_though_the_caller_is_gone(certified: Certified) -> None:
+    lines: list[Any] = []
+    refusal = Refusal(Code.NOT_FOUND, "no such server", "UNKNOWN_SERVER")
+
+    async def handler(_request: object, context: Context) -> None:
+        await end_call(context, refusal)  # type: ignore[arg-type] # as much of a context as it needs
+
+    async def continuation(_details: object) -> Any:  # noqa: ANN401 - gRPC's own
+        return grpc.unary_unary_rpc_method_handler(handler)
+
+    gate = Gate(lines.append, Metrics(), lambda _: None)
+    made: Any = await gate.intercept_service(continuation, SimpleNamespace(method=MARK))
+    await made.unary_unary("request", Context(pem(certified.issue(Role.OPERATOR)), gone=True))
+    assert [(line["outcome"], line["reason"], line["who"]) for line in lines] == [
+        ("refused", "UNKNOWN_SERVER", "operator/ops")
+    ]
 
 
 def pem(files: TlsFiles) -> bytes:
