@@ -12,7 +12,7 @@ import pytest
 
 from yarn_gpu_sched.service import FakeClock
 from yarn_gpu_sched.service import arrivals as module
-from yarn_gpu_sched.service.arrivals import LOOK_S, LOOKS_PER_S_MAX, REASON, Arrivals
+from yarn_gpu_sched.service.arrivals import LOOK_S, LOOKING_SHARE_MAX, LOOKS_PER_S_MAX, REASON, Arrivals
 from yarn_gpu_sched.service.metrics import Metrics
 
 
@@ -45,6 +45,7 @@ class Port:
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def port(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
     monkeypatch.setattr(module, "LOOKS_PER_S_MAX", 1e9)
+    monkeypatch.setattr(module, "LOOKING_SHARE_MAX", 1e9)
     made = Port(socket.AF_INET6 if ":" in request.param else socket.AF_INET, request.param)
     yield made
     made.listening.close()
@@ -122,3 +123,20 @@ def test_where_the_system_tells_nobody_nothing_fails(port: Port, monkeypatch: py
     port.arrivals.begins()
     port.looks()
     assert port.lines == []
+
+
+def test_the_more_are_connected_the_less_often_it_is_looked(
+    port: Port, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (local,) = port.arrivals.ports
+    row = "   0: 0100007F:%04X 0100007F:%04X 01 00000000:00000000 00:00000000 00000000 0 0 1\n"
+    (tmp_path / "tcp").write_text("head\n" + "".join(row % (local, remote) for remote in range(1_024, 11_024)))
+    monkeypatch.setattr(module, "_LISTS", (tmp_path / "tcp",))
+    monkeypatch.setattr(module, "LOOKING_SHARE_MAX", LOOKING_SHARE_MAX)
+    begun_s = time.monotonic()
+    port.arrivals.begins()
+    look_s = time.monotonic() - begun_s
+    for _ in range(100):
+        port.arrivals.begins()
+    assert time.monotonic() - begun_s < 10 * look_s, "not 100 looks"
+    assert port.metrics.tls_handshakes._value.get() == 101

@@ -22,6 +22,8 @@ LOOK_S = 5.0
 WAITING_MAX = 4_096
 LOOKS_PER_S_MAX = 50.0
 """Looks while connections begin: in a storm of them some that fail are counted only."""
+LOOKING_SHARE_MAX = 0.1
+"""Share of the time for which it is looked at most: the more are connected, the longer a look takes."""
 REASON = "NO_CALL"
 _LISTS = (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6"))
 _CONNECTED = frozenset({b"01", b"08"})  # established, or closed by the caller alone
@@ -38,7 +40,7 @@ class Arrivals:
         self._lock = threading.Lock()
         self._called: set[str] = set()
         self._waiting: dict[str, int] = {}
-        self._looked_s = 0.0
+        self._next_s = 0.0
         self._round = 0
         self._timer: Timer | None = None
 
@@ -47,12 +49,14 @@ class Arrivals:
         self._metrics.tls_handshakes.inc()
         with self._lock:
             now_s = time.monotonic()
-            if now_s - self._looked_s < 1 / LOOKS_PER_S_MAX:
+            if now_s < self._next_s:
                 return
-            self._looked_s = now_s
+            begun_s = time.perf_counter()
             for peer in _connected(self.ports):
                 if peer not in self._called and len(self._waiting) < WAITING_MAX:
                     self._waiting.setdefault(peer, self._round)
+            took_s = time.perf_counter() - begun_s
+            self._next_s = now_s + max(1 / LOOKS_PER_S_MAX, took_s / LOOKING_SHARE_MAX)
 
     def called(self, peer: str) -> None:
         """Take note that a caller was identified."""
