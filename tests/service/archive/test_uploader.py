@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -233,6 +234,17 @@ def test_what_is_older_than_the_retention_goes_a_day_at_a_time(world: World) -> 
     kept = sorted(row["hour"].timestamp() for row in rows_archived(world.archive, Kind.USE))
     assert kept == [BEGIN_S - 89 * DAY_S] * 3 + [BEGIN_S] * 3
     assert len(list((world.archive / "use").iterdir())) == 2, "folders that are empty went too"
+
+
+@pytest.mark.parametrize("ahead_days", [91, 12 * 365])
+def test_a_wall_clock_that_is_far_ahead_empties_no_archive(world: World, ahead_days: int) -> None:
+    """What was archived today by the store's own clock is not old, whatever the service's clock says."""
+    today_s = int(time.time()) // 3_600 * 3_600
+    world.close_a_file(hour_s=today_s)
+    world.uploader.round()
+    world.now_s = today_s + ahead_days * DAY_S
+    world.uploader.round()
+    assert len(rows_archived(world.archive, Kind.USE)) == 3
 
 
 def test_nothing_is_removed_that_it_did_not_write(world: World) -> None:

@@ -138,10 +138,13 @@ class Uploader:
         if now_s < self._retained_s + RETAIN_EVERY_S:
             return
         self._retained_s = now_s
-        for kind in Kind:
-            for day in self._store.entries(kind.value):
-                if day.folder and _day_ended_s(day.name) < now_s - self._retention_s:
-                    self._remove_day(kind, f"{kind.value}/{day.name}")
+        days = [(kind, day) for kind in Kind for day in self._store.entries(kind.value) if day.folder]
+        # A wall clock that is wrong by years must not empty the archive: the store's own clock says when it last changed.
+        changed_s = max((day.modified_s for _, day in days), default=now_s)
+        before_s = min(now_s, changed_s + DAY_S) - self._retention_s
+        for kind, day in days:
+            if _day_ended_s(day.name) < before_s:
+                self._remove_day(kind, f"{kind.value}/{day.name}")
         for one in self._store.entries(PART_FOLDER):
             if not one.folder and self._is_own(one.name, one.owner) and one.modified_s < now_s - DAY_S:
                 self._store.remove(f"{PART_FOLDER}/{one.name}")
