@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.doctor.site import Site
 from yarn_gpu_sched.doctor import Result, Verdict
+from yarn_gpu_sched.doctor import certificates as files_of_tls
 
 NOW = dt.datetime.now(dt.UTC)
 URI = "ygs://monitor/gpu-a1"
@@ -175,3 +177,20 @@ def test_those_of_a_resource_manager_elsewhere_are_not_seen(site: Site, folder: 
     found = site.look("certificates")
     assert found.verdict == Verdict.UNSEEN
     assert "is not on this machine" in found.findings[0].sentence
+
+
+def test_what_lies_at_the_same_path_where_no_resource_manager_runs_is_not_its(
+    site: Site, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(folder)
+    rm_uses(site, folder)
+    assert site.look("certificates").verdict == Verdict.FAULT
+    monkeypatch.setattr(files_of_tls, "_is_own", lambda _family, _where: False)
+    found = site.look("certificates")
+    assert found.verdict == Verdict.UNSEEN
+    assert "is not on this machine" in found.findings[0].sentence
+
+
+def test_an_address_of_this_machine_is_told_from_others() -> None:
+    assert files_of_tls._is_own(socket.AF_INET, ("127.0.0.2", 0))
+    assert not files_of_tls._is_own(socket.AF_INET, ("192.0.2.1", 0))

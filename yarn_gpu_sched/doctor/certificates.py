@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
@@ -59,11 +62,35 @@ def _of_rm(installation: Installation) -> tuple[list[Files], str]:
         return [], ""
     if len(paths) < len(TLS_KEYS):
         return [], ""
-    if not any(path.exists() for path in paths):
+    if not _rm_is_here(installation) or not any(path.exists() for path in paths):
         return [], str(paths[0])
     do = "issue another: ygs certs issue OUT --authority DIR --role resource-manager --name NAME"
     certificate, key, authority = paths
     return [Files(certificate, key, authority, "resource-manager", do)], ""
+
+
+def _rm_is_here(installation: Installation) -> bool:
+    """Tell whether the ResourceManager's web address is one of this machine, as far as can be told: such a one can be bound.
+
+    On another machine the same path may hold what is somebody else's.
+    """
+    try:
+        host = urlsplit(installation.rm[0]).hostname or ""
+        found = socket.getaddrinfo(installation.web.place_of(host), 0, type=socket.SOCK_DGRAM)
+    except CannotLook:
+        return True
+    except OSError:
+        return False
+    return any(_is_own(family, where) for family, _, _, _, where in found)
+
+
+def _is_own(family: int, where: Any) -> bool:  # noqa: ANN401 - an address of any family
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        try:
+            one.bind(where)
+        except OSError:
+            return False
+    return True
 
 
 def _looked(files: Files) -> Iterator[Finding]:

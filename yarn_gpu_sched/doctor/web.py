@@ -45,6 +45,10 @@ class Web:
         """Return what reads for so long at most."""
         return Web(min(self._until_s, time.monotonic() + seconds), self._addresses)
 
+    def place_of(self, host: str) -> str:
+        """Return the address of a host, or its name where it can be looked up here."""
+        return self._addresses.get(host, host)
+
     def left_s(self) -> float:
         """Return the seconds that are left; raises `CannotLook` when there are none."""
         left_s = self._until_s - time.monotonic()
@@ -77,7 +81,7 @@ class Web:
             raise CannotLook(f"{url!r:.80} should be an address such as http://rm:8088")
         asked = rest.partition("/")[0]
         host, colon, more = rest.partition(":")
-        return f"{scheme}://{self._addresses.get(host, host)}{colon}{more}", asked
+        return f"{scheme}://{self.place_of(host)}{colon}{more}", asked
 
 
 class _Plain(urllib.request.HTTPRedirectHandler):
