@@ -6,6 +6,7 @@ Nothing is there twice, nothing is lost that was promised, and what may be lost 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -23,6 +25,7 @@ from tests.client.real_service import killed_service, real_service
 from tests.service.archive.test_writer import gpu_rows, use_rows
 from tests.service.archive.world import BEGIN_S, HOUR_S, lost, rows_in_spool
 from yarn_gpu_sched.archive import FileName, HdfsStore, Kind, Store, parse_name
+from yarn_gpu_sched.archive.kinds import schema_of
 from yarn_gpu_sched.cli import ygs
 from yarn_gpu_sched.client import FakeResourceManager
 from yarn_gpu_sched.replay import read_trace
@@ -77,11 +80,18 @@ def uploading(spool: Spool, store: Store, metrics: Metrics) -> Iterator[Uploader
         one.stop()
 
 
+def nothing_of(kind: Kind) -> bytes:
+    """Return a Parquet file without rows: at the end of any bytes it makes them one of that kind, by what stands last in it."""
+    out = io.BytesIO()
+    pq.write_table(schema_of(kind).empty_table(), out)
+    return out.getvalue()
+
+
 def test_a_data_node_that_is_killed_in_the_middle_of_an_upload(hdfs: Hdfs, tmp_path: Path) -> None:
     store = hdfs.store("data-node")
     spool, metrics = Spool(tmp_path, 1 << 30), Metrics()
     name = FileName(BEGIN_S, Kind.USE, "0123456789abcdef")
-    content = os.urandom(64 << 20)
+    content = os.urandom(64 << 20) + nothing_of(Kind.USE)
     (tmp_path / f"{name.stem}.parquet").write_bytes(content)
     blocks = hdfs.cluster.folder / "data" / "datanode"
     seen: list[str] = []
