@@ -12,15 +12,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from yarn_gpu_sched.doctor.finding import CannotLook, Finding, fault, ok, unseen, warning
 from yarn_gpu_sched.doctor.installation import TLS_KEYS, Installation
+from yarn_gpu_sched.identity import BadCertificate, BadIdentity, Identity
+from yarn_gpu_sched.identity.certificates import certificates_of, identity_of, is_issued_by, key_fits, read_file
 
 EXPIRES_SOON = dt.timedelta(days=14)
-ROLES = ("resource-manager", "monitor", "operator", "reader", "submitter", "service")
-FILE_BYTES_MAX = 1 << 20
 
 
 class Files(msgspec.Struct, frozen=True):
@@ -95,14 +93,14 @@ def _is_own(family: int, where: Any) -> bool:  # noqa: ANN401 - an address of an
 
 def _looked(files: Files) -> Iterator[Finding]:
     try:
-        own = _certificates(files.certificate)[0]
-        trusted = _certificates(files.authority)
-        key = load_pem_private_key(_read(files.key), password=None).public_key()
-    except (ValueError, TypeError) as error:
-        yield fault(f"{files.certificate.parent}: {error}", files.do)
+        own = certificates_of(read_file(files.certificate), files.certificate)[0]
+        trusted = certificates_of(read_file(files.authority), files.authority)
+        fits = key_fits(read_file(files.key), files.key, own)
+    except BadCertificate as error:
+        yield fault(str(error), files.do)
         return
     identity = _identity(own)
-    wrong = [*_apart(files, own, trusted, key), *_named_wrongly(files, identity), *_spent(files, own, trusted)]
+    wrong = [*_apart(files, own, trusted, fits=fits), *_named_wrongly(files, identity), *_spent(files, own, trusted)]
     yield from wrong
     if (files.key).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield warning(f"{files.key} may be read by others than its owner", f"chmod 600 {files.key}")
@@ -110,17 +108,17 @@ def _looked(files: Files) -> Iterator[Finding]:
         yield ok(f"{files.certificate.parent}: {identity}, until {own.not_valid_after_utc:%Y-%m-%d}")
 
 
-def _apart(files: Files, own: x509.Certificate, trusted: list[x509.Certificate], key: object) -> Iterator[Finding]:
-    if _encoded(key) != _encoded(own.public_key()):
+def _apart(files: Files, own: x509.Certificate, trusted: list[x509.Certificate], *, fits: bool) -> Iterator[Finding]:
+    if not fits:
         yield fault(f"{files.key} is not the key of {files.certificate}", files.do)
-    if not any(_issued(own, one) for one in trusted):
+    if not any(is_issued_by(own, one) for one in trusted):
         yield fault(f"{files.certificate} was not issued by {files.authority}", files.do)
 
 
-def _named_wrongly(files: Files, identity: str | None) -> Iterator[Finding]:
+def _named_wrongly(files: Files, identity: Identity | None) -> Iterator[Finding]:
     if identity is None:
         yield fault(f"{files.certificate} has no URI ygs://ROLE/NAME of a known role: it is nobody's", files.do)
-    elif files.role and not identity.startswith(f"{files.role}/"):
+    elif files.role and identity.role.value != files.role:
         yield fault(f"{files.certificate} is that of {identity}, should be {files.role}/…", files.do)
 
 
@@ -130,51 +128,12 @@ def _spent(files: Files, own: x509.Certificate, trusted: list[x509.Certificate])
     yield from (one for one in lasting if one is not None)
 
 
-def _read(path: Path) -> bytes:
+def _identity(certificate: x509.Certificate) -> Identity | None:
+    """Return whom it names; None: nobody, or more than one."""
     try:
-        with path.open("rb") as file:
-            found = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ValueError(f"{path.name} cannot be read: {error.strerror}") from error
-    if len(found) > FILE_BYTES_MAX:
-        raise ValueError(f"{path.name} has more than {FILE_BYTES_MAX} bytes")
-    return found
-
-
-def _certificates(path: Path) -> list[x509.Certificate]:
-    try:
-        found = x509.load_pem_x509_certificates(_read(path))
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    if not found:
-        raise ValueError(f"{path.name} has no certificate")
-    return found
-
-
-def _encoded(key: object) -> bytes:
-    found: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined] # every kind of public key has it
-    return found
-
-
-def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def _identity(certificate: x509.Certificate) -> str | None:
-    """Return ROLE/NAME; None: it names nobody, or more than one."""
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+        return identity_of(certificate)
+    except BadIdentity:
         return None
-    uris = [uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith("ygs:")]
-    if len(uris) != 1:
-        return None
-    role, _, name = uris[0].removeprefix("ygs://").partition("/")
-    return f"{role}/{name}" if role in ROLES and name else None
 
 
 def _lasts(path: Path, certificate: x509.Certificate, do: str) -> Finding | None:

@@ -65,7 +65,7 @@ class TlsFiles(msgspec.Struct, frozen=True):
         certificate, key, authority = (read_file(path) for path in self.paths)
         own = certificates_of(certificate, self.certificate)[0]
         trusted = certificates_of(authority, self.authority)
-        if _encoded(_public_key_of(key, self.key)) != _encoded(own.public_key()):
+        if not key_fits(key, self.key, own):
             raise BadCertificate(f"{self.key}: must be the key of {self.certificate}, and is another's")
         try:
             identity = identity_of(own)
@@ -96,6 +96,11 @@ def certificates_of(pem: bytes, path: Path) -> list[x509.Certificate]:
     if not found:
         raise BadCertificate(f"{path}: must be one certificate or more in PEM, and has none")
     return found
+
+
+def key_fits(pem: bytes, path: Path, certificate: x509.Certificate) -> bool:
+    """Tell whether a key is a certificate's; raises `BadCertificate` if it is no key."""
+    return _encoded(_public_key_of(pem, path)) == _encoded(certificate.public_key())
 
 
 def _public_key_of(pem: bytes, path: Path) -> PublicKeyTypes:
