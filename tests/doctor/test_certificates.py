@@ -122,7 +122,10 @@ def test_another_authority(site: Site, folder: Path) -> None:
     assert "was not issued by" in found.findings[0].sentence
 
 
-@pytest.mark.parametrize("uris", [(), ("https://a.test/",), ("ygs://king/ada",), ("ygs://monitor/",), (URI, URI + "x")])
+@pytest.mark.parametrize(
+    "uris",
+    [(), ("https://a.test/",), ("ygs://king/ada",), ("ygs://monitor/",), (URI, URI + "x"), (URI, "YGS://operator/x")],
+)
 def test_one_that_names_nobody(site: Site, folder: Path, uris: tuple[str, ...]) -> None:
     made(folder, uris=uris)
     found = looked(site, folder)
